@@ -129,6 +129,11 @@ export interface ProcessIdentity {
   readonly pid: number;
   /** Start time in clock ticks since boot (/proc/PID/stat field 22). */
   readonly startTicks: string;
+  /**
+   * Set only outside the machine's first process namespace, that is in a container: the namespace's number. Containers
+   * share the boot id and may share the host name, but each counts its own pids. Keep it when a record keeps the rest.
+   */
+  readonly pidNamespace?: string | undefined;
 }
 
 export interface MountFacts {

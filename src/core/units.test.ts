@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { formatBytes, formatCount, formatSeconds } from './units.ts';
+
+it('formats bytes', () => {
+  expect([0, 999, 1000, 999_499, 999_500, 1_234_567, 99_950_000, 2_360_000_000_000].map(formatBytes)).toEqual([
+    '0 B',
+    '999 B',
+    '1.00 kB',
+    '999 kB',
+    '1.00 MB',
+    '1.23 MB',
+    '100 MB',
+    '2.36 TB',
+  ]);
+});
+
+it('formats durations', () => {
+  expect([0.25, 41, 200, 120, 1800, 17_340, 86_400 * 2 + 10_800].map(formatSeconds)).toEqual([
+    '250 ms',
+    '41 s',
+    '3 min 20 s',
+    '2 min',
+    '30 min',
+    '4 h 49 min',
+    '2 d 3 h',
+  ]);
+});
+
+it('formats counts', () => {
+  expect([0, 999, 1000, 37_312, 1_000_000].map(formatCount)).toEqual(['0', '999', '1 000', '37 312', '1 000 000']);
+});

@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import type { RowRecord, RunJournalRecord } from './ledger.ts';
+
+const digest = z.string().regex(/^[0-9a-f]{32}$/);
+const uint32 = z.int().min(0).max(0xffffffff);
+
+const rowRecordSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.enum(['commit', 'adopt']),
+    row: z.int().nonnegative(),
+    identity: digest,
+    mask: digest,
+    bytes: z.int().nonnegative(),
+    crc32: uint32,
+    records: z.array(uint32),
+    tokens: z.int().nonnegative(),
+    segment: z.string(),
+    attempt: z.int().nonnegative(),
+    at: z.number(),
+  }),
+  z.object({
+    kind: z.literal('failure'),
+    row: z.int().nonnegative(),
+    class: z.enum(['engine-refused', 'engine-lost', 'bad-capture', 'too-long', 'bad-row', 'storage']),
+    message: z.string(),
+    attempt: z.int().nonnegative(),
+    final: z.boolean(),
+    at: z.number(),
+  }),
+  z.object({
+    kind: z.literal('set-aside'),
+    row: z.int().nonnegative(),
+    verdict: z.string(),
+    reason: z.string(),
+    to: z.string(),
+    at: z.number(),
+  }),
+]);
+
+const runRecordSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('start'), at: z.number(), argv: z.array(z.string()), facts: z.record(z.string(), z.unknown()) }),
+  z.object({ kind: z.literal('segment'), id: z.string(), at: z.number(), state: z.record(z.string(), z.string()) }),
+  z.object({
+    kind: z.literal('end'),
+    at: z.number(),
+    outcome: z.enum(['complete', 'incomplete', 'interrupted', 'failed']),
+    message: z.string(),
+  }),
+]);
+
+/** A record of a shard's journal, or null when this version does not know it. */
+export function parseRowRecord(value: unknown): RowRecord | null {
+  return rowRecordSchema.safeParse(value).data ?? null;
+}
+
+/** A record of the run's journal, or null when this version does not know it. */
+export function parseRunRecord(value: unknown): RunJournalRecord | null {
+  return runRecordSchema.safeParse(value).data ?? null;
+}

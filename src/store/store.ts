@@ -1,0 +1,101 @@
+import type { RandomAccess } from '../core/random-access.ts';
+import type { IndexRange } from '../core/ranges.ts';
+import type { Verdict } from '../core/verdict.ts';
+import type { Damage, Parsed, TensorInfo, TensorSource, WrittenFile } from '../format/tensors.ts';
+
+/** What is known of a row's tensors beforehand; null where nothing is. */
+export interface ExpectedShape {
+  readonly tokens: number | null;
+  readonly width: number | null;
+  readonly auxiliaryLayers: number | null;
+}
+
+/** One sample ready to be written: ids, mask, and its states in pieces (bf16, row-major). */
+export interface SampleStates {
+  readonly inputIds: Uint32Array;
+  readonly lossMask: Uint8Array;
+  readonly width: number;
+  readonly auxiliaryLayers: number;
+  /** [tokens, auxiliaryLayers * width] */
+  auxiliary(): AsyncIterable<Uint8Array>;
+  /** [tokens, width], in the norm that the run's record states */
+  last(): AsyncIterable<Uint8Array>;
+}
+
+/** How indices map to paths and samples to tensors. One file in layouts/ each. */
+export interface Layout {
+  readonly name: string;
+  readonly codec: 'torch-zip' | 'safetensors';
+  /** For people: `rows_{from}-{to}/data_{index}.ckpt`. */
+  readonly pattern: string;
+  readonly groupSize: number;
+  /** Relative to the run folder, with `/`. */
+  pathOf(index: number): string;
+  /** The folder that holds `index`, relative to the run folder, and its range. */
+  folderOf(index: number): { readonly path: string; readonly range: IndexRange };
+  /** What a name in that folder is: a row's file, one of our temporaries, or neither. */
+  parse(folder: string, name: string): ParsedName;
+  /** Which tensor holds the token ids (`input_ids`) and which the states. */
+  readonly idsTensor: string;
+  readonly maskTensor: string | null;
+  readonly stateTensors: readonly string[];
+  /** Says how the tensors of a file do not fit the row, or null when they fit. Right padding (more rows than tokens) is not damage: ids decide. */
+  misfit(tensors: ReadonlyMap<string, TensorInfo>, expected: ExpectedShape): string | null;
+  /** The tensors of a new file, in the order in which they are written. */
+  tensorsOf(sample: SampleStates): readonly TensorSource[];
+}
+
+export type ParsedName =
+  | { readonly kind: 'sample'; readonly index: number; readonly inPlace: boolean }
+  | { readonly kind: 'temporary'; readonly index: number | null; readonly lease: number | null }
+  | { readonly kind: 'foreign' };
+
+/** An opened sample file whose structure holds. */
+export interface StoredSample {
+  readonly source: RandomAccess;
+  readonly tensors: ReadonlyMap<string, TensorInfo>;
+  /** False when the writer switched checksums off: nothing in the file can prove its bytes. */
+  readonly provable: boolean;
+  /** CRC-32 of each record in file order, as stored. */
+  readonly records: readonly { readonly name: string; readonly bytes: number; readonly crc32: number }[];
+  /**
+   * The stored ids and mask (null where the layout has none), after their own records have passed their checksums.
+   * Ids that are no 32-bit token ids come back as damage.
+   */
+  readIds(): Promise<Parsed<{ readonly inputIds: Uint32Array; readonly lossMask: Uint8Array | null }>>;
+  /** Reads every byte: the file's own checksums, and the CRC-32 of the whole file. */
+  checkBytes(): Promise<{ readonly ok: true; readonly crc32: number } | { readonly ok: false; readonly damage: Damage }>;
+  close(): Promise<void>;
+}
+
+/** The half that assessment receives: it cannot write. */
+export interface StoreReader {
+  readonly folder: string;
+  readonly layout: Layout;
+  /** Opens row `index`'s file: its parsed form, its damage, or null when no file is there. Rejects when the machine refuses (`storage-*`). */
+  open(
+    index: number,
+  ): Promise<{ readonly ok: true; readonly sample: StoredSample } | { readonly ok: false; readonly damage: Damage } | null>;
+}
+
+export interface SampleToCommit {
+  readonly index: number;
+  readonly tensors: readonly TensorSource[];
+  readonly lease: number;
+  readonly attempt: number;
+}
+
+export type CommitOutcome =
+  | { readonly kind: 'published'; readonly written: WrittenFile }
+  /** The name was taken: nothing was replaced and our temporary is gone. The caller proves what is there. */
+  | { readonly kind: 'occupied' };
+
+/** The one write path for sample files (docs/on-disk.md, "The commit of one sample"). */
+export interface Store extends StoreReader {
+  /** Everything up to and including the directory sync; the caller writes the journal record. */
+  publish(sample: SampleToCommit): Promise<CommitOutcome>;
+  /** A free name in quarantine for a row's file, relative to the run folder. */
+  quarantinePath(index: number, verdict: Verdict): Promise<string>;
+  /** Moves a row's file there, with its verdict beside it. The caller has recorded it before. */
+  setAside(index: number, to: string, verdict: Verdict): Promise<void>;
+}
