@@ -21,14 +21,11 @@ export async function createRun(
   host: Host,
   folder: string,
   identity: RunIdentity,
+  folderId: string,
   table: RowTable,
   settings: SettingsDocument,
 ): Promise<RunRecord> {
-  const { record, bytes } = encodeRunRecord(
-    identity,
-    Buffer.from(host.randomBytes(16)).toString('hex'),
-    new Date(host.clock.now()).toISOString(),
-  );
+  const { record, bytes } = encodeRunRecord(identity, folderId, new Date(host.clock.now()).toISOString());
   await ensureFolder(host.files, folder);
   await ensureFolder(host.files, memoryPath(folder));
   await replaceRowTable(host, folder, table);

@@ -35,7 +35,7 @@ export interface FileShape {
   readonly header?: (honest: string) => string;
 }
 
-export interface WireCall {
+interface WireCall {
   readonly ids: readonly number[];
   readonly requestId: string;
   /** Where vLLM would write. */

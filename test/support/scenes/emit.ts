@@ -5,20 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RandomAccess } from '../../../src/core/random-access.ts';
 
-/** A value of emit.py: JSON, with the tensors as its header describes them. */
-export interface EmitTensor {
-  readonly tensor: string;
-  readonly shape: readonly number[];
-  readonly data?: string;
-  readonly zeros?: number;
-  readonly stride?: readonly number[];
-  readonly offset?: number;
-  readonly share?: string;
-}
-
 export interface EmitFile {
   readonly out: string;
   readonly kind: 'torch' | 'safetensors';
+  /** JSON, with tensors as emit.py's header describes them. */
   readonly object: unknown;
   readonly stem?: string;
   readonly layout?: string;
