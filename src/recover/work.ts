@@ -1,5 +1,5 @@
 import { TidemarkError } from '../core/errors.ts';
-import { countOf, formatRanges, type IndexRange, indicesOf } from '../core/ranges.ts';
+import { clipRanges, countOf, formatRanges, type IndexRange, indicesOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Work } from '../extract/extract.ts';
@@ -20,17 +20,20 @@ export function workOf(report: Report): Work {
       hint: `tidemark assess ${report.folder}`,
     });
   }
-  const setAside: { row: number; verdict: Verdict }[] = [];
-  for (const group of report.verdicts) {
-    if (!SET_ASIDE.some((kind) => kind === group.verdict)) continue;
-    for (const row of indicesOf(group.ranges)) setAside.push({ row, verdict: { kind: group.verdict, reason: group.reason } as Verdict });
-  }
+  const planned = report.plan.steps.filter((step) => step.what === 'set-aside').flatMap((step) => step.ranges);
+  const setAside = report.verdicts.flatMap((group) =>
+    SET_ASIDE.some((kind) => kind === group.verdict)
+      ? planned.flatMap(([from, to]) =>
+          rowsOf(clipRanges(group.ranges, from, to), { kind: group.verdict, reason: group.reason } as Verdict),
+        )
+      : [],
+  );
   const adopt = report.plan.steps.filter((step) => step.what === 'adopt').flatMap((step) => step.ranges);
   return { extract: report.plan.extract.ranges, setAside, adopt };
 }
 
-export function isNothing(work: Work): boolean {
-  return countOf(work.extract) + work.setAside.length + countOf(work.adopt) === 0;
+function rowsOf(ranges: readonly IndexRange[], verdict: Verdict): { row: number; verdict: Verdict }[] {
+  return [...indicesOf(ranges)].map((row) => ({ row, verdict }));
 }
 
 function rangesText(ranges: readonly IndexRange[] | undefined): string {

@@ -1,0 +1,112 @@
+import { resolve } from 'node:path';
+import { type AssessOptions, assessFolder } from '../assess/assess.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Report } from '../core/report.ts';
+import type { Level } from '../core/verdict.ts';
+import { openDataset } from '../dataset/open-dataset.ts';
+import { listOrphanCaptures } from '../engine/staged-list.ts';
+import type { RowTable } from '../format/row-table.ts';
+import type { Host } from '../host/host.ts';
+import type { LedgerReader } from '../ledger/ledger.ts';
+import { openLedger } from '../ledger/open.ts';
+import { planOf } from '../recover/planner.ts';
+import { detectLayout } from '../store/detect.ts';
+import { specForgeLayout } from '../store/layouts/specforge.ts';
+import { createStoreReader } from '../store/reader.ts';
+import type { Layout } from '../store/store.ts';
+import { captureOwner } from './capture-owner.ts';
+import { parseSettings } from './config-settings.ts';
+import { encoderIfAny } from './run-inputs.ts';
+
+export { exitOf } from '../recover/planner.ts';
+
+export interface AssessmentOptions {
+  /** The rows that the files belong to; a run of ours remembers its own. */
+  readonly dataset: string | null;
+  /** Model folder, for datasets of conversations. */
+  readonly model: string | null;
+  readonly level: Level;
+  readonly cwd: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/** Assesses any folder: a run of ours by its ledger and files, any other tree by its files. Reads only. */
+export async function assessAt(host: Host, folder: string, options: AssessmentOptions): Promise<Report> {
+  const root = resolve(options.cwd, folder);
+  const ledger = await openLedger(host, root, { parseSettings });
+  const layout = ledger === null ? await detectLayout(host.files, root) : layoutOf(ledger);
+  const dataset = options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, options);
+  return assessWith(host, root, ledger, layout, {
+    dataset,
+    level: options.level,
+    retryFailed: false,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...(options.onProgress === undefined ? {} : { onProgress: options.onProgress }),
+  });
+}
+
+/** The driver's own look at its run, under a lease that it holds. */
+export async function assessRun(
+  host: Host,
+  root: string,
+  options: { readonly retryFailed: boolean; readonly ownLease: number },
+): Promise<Report> {
+  const ledger = await openLedger(host, root, { parseSettings });
+  if (ledger === null) throw new TidemarkError('no-run', `${root}/.tidemark/run.json has gone`, { where: root });
+  return assessWith(host, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options });
+}
+
+interface Looking extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease'> {
+  readonly dataset: { readonly path: string; readonly table: RowTable } | null;
+  readonly retryFailed: boolean;
+}
+
+async function assessWith(host: Host, root: string, ledger: LedgerReader | null, layout: Layout, looking: Looking): Promise<Report> {
+  const { dataset, retryFailed, ...options } = looking;
+  return assessFolder(
+    { files: host.files, machine: host.machine, clock: host.clock, store: createStoreReader(host.files, root, layout), ledger, dataset },
+    { ...options, plan: (facts) => planOf(facts, { retryFailed }), staged: await stagedOrphans(host, ledger, options.ownLease ?? null) },
+  );
+}
+
+function layoutOf(ledger: LedgerReader): Layout {
+  const { extension, groupSize, name } = ledger.run.identity.layout;
+  if (name === 'specforge' && (extension === 'ckpt' || extension === 'pt')) return specForgeLayout({ extension, groupSize });
+  throw new TidemarkError('format-refused', `the run's layout is ${name} with .${extension}, which this version does not know`, {
+    hint: 'continue with the version that began the run',
+  });
+}
+
+/** A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. */
+async function givenDataset(
+  host: Host,
+  path: string,
+  ledger: LedgerReader | null,
+  options: AssessmentOptions,
+): Promise<{ path: string; table: RowTable }> {
+  const settings = ledger?.settings ?? null;
+  const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
+  const dataset = await openDataset(host.files, path, {
+    encoder: model === null ? null : await encoderIfAny(host.files, model),
+    maxTokens: settings?.states.maxTokens ?? null,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
+  await dataset.close();
+  return { path, table: dataset.table };
+}
+
+/** Captures of ours that a killed driver left in the engine's folder; null while one runs, whose captures in flight look the same. */
+async function stagedOrphans(
+  host: Host,
+  ledger: LedgerReader | null,
+  ownLease: number | null,
+): Promise<{ folder: string; files: number; bytes: number } | null> {
+  const settings = ledger?.settings ?? null;
+  if (ledger === null || settings === null) return null;
+  const holder = await ledger.holder();
+  if (holder !== null && holder.lease !== ownLease && holder.alive !== 'dead') return null;
+  const { staging } = settings.engine;
+  const orphans = await listOrphanCaptures(host.files, staging, captureOwner(ledger.run.folderId));
+  return { folder: staging, files: orphans.length, bytes: orphans.reduce((sum, orphan) => sum + orphan.bytes, 0) };
+}

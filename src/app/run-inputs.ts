@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import { LAYER_CONVENTION } from '../core/layers.ts';
+import type { RunIdentity, Settings } from '../core/settings.ts';
+import type { ConversationEncoder, Dataset } from '../dataset/dataset.ts';
+import { openDataset, type ScanProgress } from '../dataset/open-dataset.ts';
+import { openConversationEncoder } from '../dataset/tokenizer.ts';
+import { readTargetModel, type TargetModel } from '../engine/model-files.ts';
+import type { FileReader } from '../host/host.ts';
+import { specForgeLayout } from '../store/layouts/specforge.ts';
+import type { Layout } from '../store/store.ts';
+
+/** What a start reads before it may write anything: target, dataset, and the identity that they make. */
+export interface RunInputs {
+  readonly model: TargetModel;
+  readonly dataset: Dataset;
+  readonly layout: Layout;
+  readonly identity: RunIdentity;
+}
+
+export interface OpenInputsOptions {
+  readonly signal: AbortSignal;
+  onScan(progress: ScanProgress): void;
+}
+
+/** @throws TidemarkError `model`, `dataset`, `config` */
+export async function openInputs(files: FileReader, settings: Settings, options: OpenInputsOptions): Promise<RunInputs> {
+  const model = await readTargetModel(files, settings.target.model);
+  refuseImpossibleLayers(settings, model);
+  const encoder = await encoderIfAny(files, settings.target.model);
+  const dataset = await openDataset(files, settings.dataset.path, {
+    encoder,
+    maxTokens: settings.states.maxTokens,
+    signal: options.signal,
+    onProgress: options.onScan,
+  });
+  const { name, extension, groupSize } = settings.layout;
+  return {
+    model,
+    dataset,
+    layout: specForgeLayout({ extension, groupSize }),
+    identity: {
+      dataset: { rows: dataset.rows, root: dataset.table.root },
+      target: { name: basename(model.folder), revision: settings.target.revision, digest: model.digest },
+      tokenizer: encoder === null ? null : { tokenizer: encoder.tokenizerDigest, template: encoder.templateDigest },
+      truncation: { maxTokens: settings.states.maxTokens, policy: 'drop' },
+      layers: { convention: LAYER_CONVENTION, auxiliary: settings.states.auxiliaryLayers, last: model.layerCount },
+      lastState: { stored: 'post-norm', norm: normText(model) },
+      dtype: settings.states.dtype,
+      layout: { name, extension, groupSize },
+      shardRows: groupSize,
+    },
+  };
+}
+
+/** A folder whose rows carry `input_ids` needs no tokenizer, and many model folders have none that we read. */
+export async function encoderIfAny(files: FileReader, modelFolder: string): Promise<ConversationEncoder | null> {
+  return (await files.stat(`${modelFolder}/tokenizer.json`)) === null ? null : openConversationEncoder(files, modelFolder);
+}
+
+function refuseImpossibleLayers(settings: Settings, model: TargetModel): void {
+  const { auxiliaryLayers } = settings.states;
+  const ascending = auxiliaryLayers.every((layer, place) => place === 0 || layer > (auxiliaryLayers[place - 1] ?? 0));
+  const inside = auxiliaryLayers.every((layer) => layer >= 1 && layer < model.layerCount);
+  if (auxiliaryLayers.length > 0 && ascending && inside) return;
+  throw new TidemarkError(
+    'config',
+    `states.auxiliaryLayers is [${auxiliaryLayers.join(', ')}]; ${model.architecture} has boundaries 1 to ${model.layerCount - 1} before its last`,
+    {
+      where: model.folder,
+      hint: 'give ascending boundary numbers (k is the state after k layers), for example --layers 2,4,5',
+    },
+  );
+}
+
+/** The norm that the driver applies, by kind, epsilon and weight: part of the run's identity, because the stored numbers depend on it. */
+function normText(model: TargetModel): string {
+  const { kind, epsilon, weight } = model.norm;
+  const digest = createHash('sha256')
+    .update(new Uint8Array(weight.buffer, weight.byteOffset, weight.byteLength))
+    .digest('hex')
+    .slice(0, 16);
+  return `${kind} epsilon ${epsilon} weight ${digest} float32`;
+}

@@ -1,0 +1,128 @@
+import type { Finding, Severity } from '../core/finding.ts';
+import { indicesOf, rangesOf } from '../core/ranges.ts';
+import type { Plan, Report, VerdictGroup } from '../core/report.ts';
+import { VERDICT_KINDS } from '../core/verdict.ts';
+import { sampleFindings, twicePoisoned } from './findings.ts';
+import { type AssessDeps, type Gathering, type GatherOptions, gather } from './gather.ts';
+import type { Gathered } from './gathered.ts';
+import { hostFindings } from './host-rules.ts';
+import { type Judged, judge } from './judge.ts';
+import { ledgerFindings } from './ledger-rules.ts';
+import { reportOf } from './report.ts';
+import { fitsNow, suspicionOf } from './suspicion.ts';
+import { readTimes, type TimesSeen } from './times.ts';
+
+export interface AssessOptions extends GatherOptions {
+  /** Makes the plan: `planOf` of recover/planner.ts. Handed in, because assessment knows nothing of recovery. */
+  readonly plan: (facts: PlanInput) => Plan;
+  /** Files left in the engine's staging folder, where the caller has looked. */
+  readonly staged?: { readonly folder: string; readonly files: number; readonly bytes: number } | null;
+}
+
+/** The shape of recover/planner.ts's `PlanFacts`; the compiler compares the two where they meet. */
+export interface PlanInput {
+  readonly groups: readonly VerdictGroup[];
+  readonly finalFailures: Report['suspect'];
+  readonly poisonedTwice: Report['suspect'];
+  readonly suspect: Report['suspect'];
+  readonly unrecorded: Report['suspect'];
+  readonly blockers: readonly string[];
+  readonly tokensOf: ((row: number) => number | null) | null;
+  readonly bytesPerToken: number | null;
+  readonly rates: readonly { readonly perSecond: number; readonly source: string }[];
+}
+
+/** A finding of these is nothing that a program may settle. */
+const BLOCKERS = ['TM-D01', 'TM-D02', 'TM-S03', 'TM-E01', 'TM-E02'];
+
+/**
+ * Says of every row what is true of it now, to the level asked, and what to do next. Writes nothing, starts nothing,
+ * kills nothing.
+ */
+export async function assessFolder(deps: AssessDeps, options: AssessOptions): Promise<Report> {
+  const gathering = await gather(deps, options);
+  try {
+    return await conclude(gathering, options);
+  } finally {
+    gathering.dispose();
+  }
+}
+
+async function conclude({ gathered, deepen }: Gathering, options: AssessOptions): Promise<Report> {
+  let judged = judge(gathered);
+  const times = timesOf(gathered);
+  let suspicion = suspicionOf(gathered, judged, times);
+  if (options.level === 'identity' && fitsNow(suspicion)) {
+    await deepen([...indicesOf(suspicion.ranges)]);
+    judged = judge(gathered);
+    suspicion = suspicionOf(gathered, judged, times);
+  }
+  const context = { gathered, judged };
+  const samples = sampleFindings(context);
+  const ledger = ledgerFindings(context);
+  const codes = new Set([...samples, ...ledger].map((found) => found.code));
+  const plan = options.plan({
+    groups: judged.groups,
+    finalFailures: rangesOf(judged.finalFailures),
+    poisonedTwice: rangesOf(twicePoisoned(context)),
+    suspect: suspicion.ranges,
+    // While the run lives, a file without a record is one whose record is on its way.
+    unrecorded: judged.running ? [] : rangesOf(judged.unrecorded),
+    blockers: BLOCKERS.filter((code) => codes.has(code)),
+    tokensOf: tokensOf(gathered),
+    bytesPerToken: bytesPerToken(gathered, judged),
+    rates: times?.rates ?? [],
+  });
+  const host = hostFindings({
+    ...context,
+    suspect: suspicion,
+    timesProblem: gathered.ledger === null ? (times?.implausible ?? null) : null,
+    extract: plan.extract,
+    staged: options.staged ?? null,
+  });
+  return reportOf({ gathered, judged, times, suspicion, plan, findings: inOrder([...samples, ...ledger, ...host]) });
+}
+
+const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
+
+/** The worst first; within one severity as the rules gave them. */
+function inOrder(findings: readonly Finding[]): Finding[] {
+  return SEVERITIES.flatMap((severity) => findings.filter((found) => found.severity === severity));
+}
+
+/** When each file came: the journals' word where they have one, the files' own times otherwise. */
+function timesOf(gathered: Gathered): TimesSeen | null {
+  const { columns } = gathered;
+  const times: number[] = [];
+  let recorded = 0;
+  for (let row = 0; row < columns.rows; row += 1) {
+    const modified = columns.modifiedMs[row] ?? 0;
+    if (modified === 0) continue;
+    const committed = columns.committedMs[row] ?? 0;
+    if (committed !== 0) recorded += 1;
+    times.push(committed !== 0 ? committed : modified);
+  }
+  const source =
+    recorded === times.length ? "the journals' commit times" : recorded === 0 ? "the files' own times" : "journals and files' own times";
+  return readTimes(Float64Array.from(times), gathered.nowMs, source);
+}
+
+function tokensOf(gathered: Gathered): ((row: number) => number | null) | null {
+  const table = gathered.dataset?.table;
+  return table === undefined ? null : (row) => table.at(row)?.tokens ?? null;
+}
+
+/** What a token of a row costs on disk, padding and headers included, in files that are known good. */
+function bytesPerToken(gathered: Gathered, judged: Judged): number | null {
+  const table = gathered.dataset?.table;
+  if (table === undefined) return null;
+  const sound = VERDICT_KINDS.indexOf('sound');
+  let bytes = 0;
+  let tokens = 0;
+  for (let row = 0; row < gathered.columns.rows; row += 1) {
+    if (judged.kinds[row] !== sound) continue;
+    bytes += gathered.columns.bytes[row] ?? 0;
+    tokens += table.at(row)?.tokens ?? 0;
+  }
+  return tokens === 0 ? null : bytes / tokens;
+}

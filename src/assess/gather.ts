@@ -1,0 +1,276 @@
+import { messageOf, TidemarkError } from '../core/errors.ts';
+import type { Level } from '../core/verdict.ts';
+import type { RowTable } from '../format/row-table.ts';
+import type { Clock, Fact, FileReader, Machine } from '../host/host.ts';
+import type { LedgerReader, RowRecord, ShardState } from '../ledger/ledger.ts';
+import type { StoreReader } from '../store/store.ts';
+import { NOTHING_SEEN, packFacts } from './facts.ts';
+import { createGuard, type Guard, pooled, refusalOf } from './gather-guard.ts';
+import { gatherLedger, LedgerNotes } from './gather-ledger.ts';
+import { gatherExtras, gatherNames, type Names } from './gather-names.ts';
+import { isCommit, ledgerWord, type RowReading, readRow } from './gather-rows.ts';
+import type { FolderSeen, Gathered, HostSeen, Known, RowLookup, WriterSeen } from './gathered.ts';
+import { RowColumns } from './row-columns.ts';
+
+export interface AssessDeps {
+  readonly files: FileReader;
+  readonly machine: Machine;
+  readonly clock: Clock;
+  readonly store: StoreReader;
+  readonly ledger: LedgerReader | null;
+  /** The dataset that was given; without it the table that the folder keeps is used. */
+  readonly dataset: { readonly path: string; readonly table: RowTable } | null;
+}
+
+export interface GatherOptions {
+  readonly level: Level;
+  /** Files open at once. Default 32: more gains nothing on one disk and hurts a network mount. */
+  readonly width?: number;
+  /** The `run` lease that the caller holds itself, so that it does not take itself for another writer. */
+  readonly ownLease?: number;
+  readonly signal?: AbortSignal;
+  /** Rows read so far, of those that have a file. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/** Rows read between two looks at the journal of the next ones, where there is no journal. */
+const CHUNK_ROWS = 2048;
+const WIDTH = 32;
+/** While something writes here, an unrecorded file younger than this may still be growing. */
+const YOUNG_MS = 10 * 60_000;
+const PROBE_LIMIT_MS = 10_000;
+
+/** A tree and what it takes to read more of it: the suspect files are read again, deeper, once they are known. */
+export interface Gathering {
+  readonly gathered: Gathered;
+  deepen(rows: readonly number[]): Promise<void>;
+  /** Lets go of the watch over hanging calls. */
+  dispose(): void;
+}
+
+/** Looks at everything once, to the level asked. Writes nothing, and bounds every probe in time. */
+export async function gather(deps: AssessDeps, options: GatherOptions): Promise<Gathering> {
+  const guard = createGuard(deps.clock);
+  try {
+    return await gatherWith(deps, options, guard);
+  } catch (error) {
+    guard.dispose();
+    throw error;
+  }
+}
+
+async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard): Promise<Gathering> {
+  const { store } = deps;
+  const width = options.width ?? WIDTH;
+  const nowMs = deps.clock.now();
+  const host = await gatherHost(deps, guard);
+  const writers = await gatherWriters(deps, guard);
+  const holder = deps.ledger === null ? null : await deps.ledger.holder();
+  const names = await gatherNames({ files: deps.files, folder: store.folder, layout: store.layout, guard, signal: options.signal });
+  if (names === null) {
+    throw new TidemarkError('no-run', `there is no folder ${store.folder}`, { where: store.folder, hint: 'check the path' });
+  }
+  const dataset = datasetOf(deps);
+  const rows = rowsOf(deps, dataset?.table ?? null, names);
+  const columns = new RowColumns(rows.count);
+  const present = new Uint8Array(rows.count);
+  for (const row of names.present) if (row < rows.count) present[row] = 1;
+
+  const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || (writers.known && writers.value.length > 0);
+  const openPaths = new Set(writers.known ? writers.value.map((writer) => writer.path) : []);
+  const reading: RowReading = {
+    files: deps.files,
+    store,
+    guard,
+    table: dataset?.table ?? null,
+    columns,
+    mayBeOpen: (row, modifiedMs) => alive && (openPaths.has(store.layout.pathOf(row)) || nowMs - modifiedMs < YOUNG_MS),
+  };
+  const closed = closedRows(deps, names, rows.count);
+  const notes = new LedgerNotes();
+  const deepRecords = new ShardCache(deps.ledger);
+  await readRows(deps, options, reading, { present, closed, width, notes, total: names.present.length });
+  const { extras, leftOut } = await gatherExtras(names, {
+    files: deps.files,
+    folder: store.folder,
+    layout: store.layout,
+    guard,
+    width,
+    rows: rows.count,
+    hasFile: (row) => present[row] === 1,
+  });
+  const ledger =
+    deps.ledger === null
+      ? null
+      : await gatherLedger(deps.ledger, notes, { given: deps.dataset?.table ?? null, ownLease: options.ownLease ?? null });
+  const { name, pattern, codec, groupSize } = store.layout;
+  const gathered: Gathered = {
+    folder: store.folder,
+    nowMs,
+    level: options.level,
+    layout: { name, pattern, codec, groupSize },
+    dataset,
+    rows,
+    columns,
+    folders: foldersOf(deps, rows.count, present),
+    extras,
+    extrasLeftOut: leftOut,
+    linkedFolders: names.linkedFolders,
+    unlisted: names.unlisted,
+    temporaryRows: names.temporaryRows,
+    host,
+    writers,
+    ledger,
+  };
+  return {
+    gathered,
+    dispose: () => guard.dispose(),
+    deepen: (deeper) =>
+      pooled(deeper, width, async (row) => {
+        options.signal?.throwIfAborted();
+        await readRow(reading, row, 'content', (await deepRecords.of(row))?.rows.get(row));
+      }),
+  };
+}
+
+interface Pass {
+  readonly present: Uint8Array;
+  /** Rows whose folder could not be listed, with the reason. */
+  readonly closed: ReadonlyMap<number, string>;
+  readonly width: number;
+  readonly notes: LedgerNotes;
+  readonly total: number;
+}
+
+/** All rows, shard by shard where there is a ledger: one shard's records and a few dozen files are in memory at a time. */
+async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowReading, pass: Pass): Promise<void> {
+  const { columns } = reading;
+  const { present } = pass;
+  const size = deps.ledger?.run.identity.shardRows ?? CHUNK_ROWS;
+  let done = 0;
+  for (let from = 0; from < columns.rows; from += size) {
+    const to = Math.min(columns.rows, from + size);
+    const state = deps.ledger === null ? null : await deps.ledger.shard(from / size);
+    const work: number[] = [];
+    for (let row = from; row < to; row += 1) {
+      const record = state?.rows.get(row);
+      if (record !== undefined && isCommit(record)) columns.committedMs[row] = record.at;
+      // A committed row that was not listed is looked at by name: its file may have come after the listing.
+      if (present[row] === 1 || (record !== undefined && isCommit(record))) work.push(row);
+      else if (pass.closed.has(row)) {
+        // Not listed is not missing: extracting these rows again could write over good files.
+        columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record), file: 'yes', readable: 'no' });
+        columns.setNote(row, 'io-error', pass.closed.get(row) ?? null);
+      } else columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record) });
+    }
+    await pooled(work, pass.width, async (row) => {
+      options.signal?.throwIfAborted();
+      await readRow(reading, row, options.level, state?.rows.get(row));
+      done += 1;
+    });
+    if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0);
+    options.onProgress?.(done, pass.total);
+  }
+}
+
+/** The shards' records again, for the few rows that are read deeper. */
+class ShardCache {
+  readonly #ledger: LedgerReader | null;
+  #shard = -1;
+  #state: Promise<ShardState> | null = null;
+
+  constructor(ledger: LedgerReader | null) {
+    this.#ledger = ledger;
+  }
+
+  of(row: number): Promise<{ readonly rows: ReadonlyMap<number, RowRecord> } | null> {
+    if (this.#ledger === null) return Promise.resolve(null);
+    const shard = Math.floor(row / this.#ledger.run.identity.shardRows);
+    if (this.#state === null || shard !== this.#shard) {
+      this.#shard = shard;
+      this.#state = this.#ledger.shard(shard);
+    }
+    return this.#state;
+  }
+}
+
+/** The rows of folders that could not be listed. */
+function closedRows(deps: AssessDeps, names: Names, rows: number): Map<number, string> {
+  const closed = new Map<number, string>();
+  const why = new Map(names.unlisted.map((folder) => [folder.path, folder.why]));
+  for (let row = 0; row < rows && why.size > 0; ) {
+    const { path, range } = deps.store.layout.folderOf(row);
+    const to = Math.min(rows, Math.max(row + 1, range[1]));
+    const reason = why.get(path);
+    if (reason !== undefined) for (let at = row; at < to; at += 1) closed.set(at, reason);
+    row = to;
+  }
+  return closed;
+}
+
+function datasetOf(deps: AssessDeps): { path: string; table: RowLookup } | null {
+  if (deps.dataset !== null) return deps.dataset;
+  const table = deps.ledger?.table ?? null;
+  return table === null ? null : { path: deps.ledger?.settings?.dataset.path ?? `${deps.store.folder}/.tidemark/rows.bin`, table };
+}
+
+function rowsOf(deps: AssessDeps, table: RowLookup | null, names: Names): Gathered['rows'] {
+  if (table !== null) return { count: table.rows, source: deps.dataset !== null ? 'dataset' : 'rows.bin' };
+  if (deps.ledger !== null) return { count: deps.ledger.run.identity.dataset.rows, source: 'run.json' };
+  // One stray name with a huge number must not cost memory for every row before it.
+  const most = 1_000_000 + 64 * names.present.length;
+  let count = 0;
+  for (const row of names.present) if (row < most && row >= count) count = row + 1;
+  return { count, source: 'highest file' };
+}
+
+function foldersOf(deps: AssessDeps, rows: number, present: Uint8Array): FolderSeen[] {
+  const folders: FolderSeen[] = [];
+  for (let row = 0; row < rows; ) {
+    const { path, range } = deps.store.layout.folderOf(row);
+    const to = Math.min(rows, Math.max(row + 1, range[1]));
+    let files = 0;
+    for (let at = row; at < to; at += 1) files += present[at] ?? 0;
+    folders.push({ path, from: row, to, files });
+    row = to;
+  }
+  return folders;
+}
+
+async function gatherHost(deps: AssessDeps, guard: Guard): Promise<HostSeen> {
+  const { folder } = deps.store;
+  const facts = await deps.machine.facts();
+  const mount = await known(guard, `the mount of ${folder}`, () => deps.machine.mountOf(folder));
+  const space = await known(guard, `the free space of ${folder}`, async () => ({
+    known: true,
+    value: await deps.files.space(folder),
+    source: 'statfs',
+  }));
+  return {
+    hostname: facts.hostname,
+    bootId: facts.bootId,
+    bootedAt: facts.bootedAt,
+    memoryBytes: facts.memoryBytes,
+    dirty: facts.dirty,
+    mount,
+    space,
+  };
+}
+
+async function gatherWriters(deps: AssessDeps, guard: Guard): Promise<Known<readonly WriterSeen[]>> {
+  const { folder } = deps.store;
+  const real = (await deps.files.realPath(folder).catch(() => null)) ?? folder;
+  const writers = await known(guard, `who writes below ${folder}`, () => deps.machine.writersBelow(folder));
+  if (!writers.known) return writers;
+  const relative = (path: string): string => (path.startsWith(`${real}/`) ? path.slice(real.length + 1) : path);
+  return { ...writers, value: writers.value.map((writer) => ({ ...writer, path: relative(writer.path) })) };
+}
+
+async function known<T>(guard: Guard, what: string, ask: () => Promise<Fact<T>>): Promise<Known<T>> {
+  try {
+    return await guard.run(what, PROBE_LIMIT_MS, ask);
+  } catch (error) {
+    if (refusalOf(error) === null) throw error;
+    return { known: false, why: messageOf(error) };
+  }
+}

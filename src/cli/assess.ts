@@ -1,0 +1,27 @@
+import { Command, Option } from '@commander-js/extra-typings';
+import { assessAt, exitOf } from '../app/assessment.ts';
+import { LEVELS } from '../core/verdict.ts';
+import type { CommandContext } from './run.ts';
+import { reportOutput, writeReport } from './write-report.ts';
+
+export function assessCommand(context: CommandContext) {
+  return new Command('assess')
+    .description('say what survived, what did not, why, and what to run next; reads only')
+    .argument('<folder>', 'output folder of a run, or any tree of samples')
+    .option('--dataset <file>', 'the rows that the files belong to (a run of ours remembers them)')
+    .option('--model <folder>', "the target's model folder: tokenizer for datasets of conversations")
+    .addOption(new Option('--level <level>', 'how deep to read').choices(LEVELS).default('identity' as const))
+    .option('--json', 'print the report document', false)
+    .option('--html <file>', 'also write a self-contained page')
+    .addHelpText('after', '\nExample:\n  tidemark assess /data/hidden_states --dataset merged.jsonl --html report.html\n')
+    .action(async (folder, options) => {
+      const report = await assessAt(context.host, folder, {
+        dataset: options.dataset ?? null,
+        model: options.model ?? null,
+        level: options.level,
+        cwd: context.cwd,
+      });
+      await writeReport(context, report, reportOutput(options, context.cwd));
+      context.exitWith(exitOf(report));
+    });
+}

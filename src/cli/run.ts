@@ -1,0 +1,81 @@
+import { Command, CommanderError } from '@commander-js/extra-typings';
+import type { Host } from '../app/host.ts';
+import { VERSION } from '../app/version.ts';
+import { EXIT, type ExitCode } from '../core/exit.ts';
+import { assessCommand } from './assess.ts';
+import { engineCommand } from './engine.ts';
+import { extractCommand } from './extract.ts';
+import { failureText } from './failure.ts';
+import { generateCommand } from './generate.ts';
+import { initCommand } from './init.ts';
+import { purgeCommand } from './purge.ts';
+import { resumeCommand } from './resume.ts';
+import { type Terminal, writeAll } from './terminal.ts';
+import { verifyCommand } from './verify.ts';
+
+/** What a command gets beside its arguments. */
+export interface CommandContext {
+  readonly host: Host;
+  readonly terminal: Terminal;
+  /** The arguments as given, for the run's record. */
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  /** Sets what the process will exit with. */
+  exitWith(code: ExitCode): void;
+}
+
+const GROUPS = `
+Prepare:        init, engine, generate
+Run:            extract, resume
+After a crash:  assess, resume, verify, purge
+
+Examples:
+  tidemark assess /data/hidden_states --dataset merged.jsonl
+  tidemark resume /data/hidden_states
+Exit codes: 0 complete, 1 failed, 2 wrong usage, 3 incomplete, 4 yours to decide, 5 locked, 6 no run here, 7 refused, 130 interrupted.
+`;
+
+/** The whole command line as a function: arguments in, exit code out. */
+export async function run(argv: readonly string[], host: Host, terminal: Terminal): Promise<ExitCode> {
+  let exit: ExitCode = EXIT.complete;
+  const context: CommandContext = {
+    host,
+    terminal,
+    argv,
+    cwd: process.cwd(),
+    exitWith: (code) => {
+      exit = code;
+    },
+  };
+  const program = new Command('tidemark')
+    .description('Extracts hidden states for speculative-decoding drafters, and proves after a crash what survived.')
+    .version(VERSION)
+    .addHelpText('after', GROUPS)
+    .showSuggestionAfterError()
+    .configureOutput({ writeOut: (text) => terminal.out.write(text), writeErr: (text) => terminal.err.write(text) });
+  for (const make of [
+    initCommand,
+    engineCommand,
+    generateCommand,
+    extractCommand,
+    resumeCommand,
+    assessCommand,
+    verifyCommand,
+    purgeCommand,
+  ]) {
+    program.addCommand(make(context));
+  }
+  program.exitOverride();
+  for (const command of program.commands) command.exitOverride();
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.complete : EXIT.usage;
+    const failure = failureText(error);
+    await writeAll(terminal.err, failure.text);
+    return failure.exit;
+  } finally {
+    await host.http.close();
+  }
+  return exit;
+}

@@ -1,0 +1,28 @@
+import { type CommandUnknownOpts, Option } from '@commander-js/extra-typings';
+import { CONFIG_FLAGS, type ConfigOverrides } from '../app/config-flags.ts';
+
+type FlagName = keyof typeof CONFIG_FLAGS;
+
+/** What a folder was begun with cannot change under it: these make the run what it is. */
+const FIXED_BY_THE_RUN: readonly FlagName[] = ['output', 'revision', 'layers', 'maxTokens', 'extension', 'groupSize'];
+
+/** Adds the flags that stand over the configuration file; those that a run has fixed only where one is begun. */
+export function addSettingsFlags(command: CommandUnknownOpts, use: 'begin' | 'resume'): void {
+  for (const name of flagNames(use)) {
+    const { flag, value, about, kind } = CONFIG_FLAGS[name];
+    const option = new Option(`${flag} <${value}>`, about);
+    if (kind === 'texts') option.argParser((text: string, before: readonly string[] | undefined) => [...(before ?? []), text]);
+    command.addOption(option);
+  }
+}
+
+/** The flags of `addSettingsFlags` that were given. */
+export function overridesOf(options: object): ConfigOverrides {
+  const given = Object.entries(options).filter(([name]) => name in CONFIG_FLAGS);
+  return Object.fromEntries(given);
+}
+
+function flagNames(use: 'begin' | 'resume'): FlagName[] {
+  const names = Object.keys(CONFIG_FLAGS) as FlagName[];
+  return use === 'begin' ? names : names.filter((name) => !FIXED_BY_THE_RUN.includes(name));
+}

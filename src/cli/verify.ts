@@ -1,0 +1,30 @@
+import { Command, Option } from '@commander-js/extra-typings';
+import { assessAt, exitOf } from '../app/assessment.ts';
+import type { CommandContext } from './run.ts';
+import { reportOutput, writeReport } from './write-report.ts';
+
+export function verifyCommand(context: CommandContext) {
+  return new Command('verify')
+    .description('read every byte of every sample and print the digest of the whole; reads only')
+    .argument('<folder>', 'output folder of a run, or any tree of samples')
+    .option('--dataset <file>', 'the rows that the files belong to (a run of ours remembers them)')
+    .option('--model <folder>', "the target's model folder: tokenizer for datasets of conversations")
+    .addOption(
+      new Option('--level <level>', 'checksum, or content: values too')
+        .choices(['checksum', 'content'] as const)
+        .default('content' as const),
+    )
+    .option('--json', 'print the report document', false)
+    .option('--html <file>', 'also write a self-contained page')
+    .addHelpText('after', '\nExample:\n  tidemark verify /data/hidden_states --level content\n')
+    .action(async (folder, options) => {
+      const report = await assessAt(context.host, folder, {
+        dataset: options.dataset ?? null,
+        model: options.model ?? null,
+        level: options.level,
+        cwd: context.cwd,
+      });
+      await writeReport(context, report, reportOutput(options, context.cwd));
+      context.exitWith(exitOf(report));
+    });
+}
