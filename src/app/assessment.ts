@@ -87,8 +87,10 @@ async function givenDataset(
 ): Promise<{ path: string; table: RowTable }> {
   const settings = ledger?.settings ?? null;
   const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
+  const { encoder, encoderProblem } = model === null ? { encoder: null, encoderProblem: null } : await encoderIfAny(host.files, model);
+  const encoding = { encoder, ...(encoderProblem === null ? {} : { encoderProblem }) };
   const dataset = await openDataset(host.files, path, {
-    encoder: model === null ? null : await encoderIfAny(host.files, model),
+    ...encoding,
     maxTokens: settings?.states.maxTokens ?? null,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
-import { TidemarkError } from '../core/errors.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { LAYER_CONVENTION } from '../core/layers.ts';
 import type { RunIdentity, Settings } from '../core/settings.ts';
 import type { ConversationEncoder, Dataset } from '../dataset/dataset.ts';
@@ -28,9 +28,10 @@ export interface OpenInputsOptions {
 export async function openInputs(files: FileReader, settings: Settings, options: OpenInputsOptions): Promise<RunInputs> {
   const model = await readTargetModel(files, settings.target.model);
   refuseImpossibleLayers(settings, model);
-  const encoder = await encoderIfAny(files, settings.target.model);
+  const { encoder, encoderProblem } = await encoderIfAny(files, settings.target.model);
   const dataset = await openDataset(files, settings.dataset.path, {
     encoder,
+    ...(encoderProblem === null ? {} : { encoderProblem }),
     maxTokens: settings.states.maxTokens,
     signal: options.signal,
     onProgress: options.onScan,
@@ -54,9 +55,21 @@ export async function openInputs(files: FileReader, settings: Settings, options:
   };
 }
 
-/** A folder whose rows carry `input_ids` needs no tokenizer, and many model folders have none that we read. */
-export async function encoderIfAny(files: FileReader, modelFolder: string): Promise<ConversationEncoder | null> {
-  return (await files.stat(`${modelFolder}/tokenizer.json`)) === null ? null : openConversationEncoder(files, modelFolder);
+/**
+ * The encoder of a model folder, or why there is none. Rows that carry `input_ids` need no tokenizer, and many model folders have
+ * none that we read; only a conversation makes it a problem.
+ */
+export async function encoderIfAny(
+  files: FileReader,
+  modelFolder: string,
+): Promise<{ encoder: ConversationEncoder | null; encoderProblem: string | null }> {
+  if ((await files.realPath(`${modelFolder}/tokenizer.json`)) === null) return { encoder: null, encoderProblem: null };
+  try {
+    return { encoder: await openConversationEncoder(files, modelFolder), encoderProblem: null };
+  } catch (error) {
+    if (!isTidemarkError(error, 'model')) throw error;
+    return { encoder: null, encoderProblem: error.message };
+  }
 }
 
 function refuseImpossibleLayers(settings: Settings, model: TargetModel): void {

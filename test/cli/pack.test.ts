@@ -6,9 +6,14 @@ import { program, ROOT, Running } from '../support/processes.ts';
 
 it('gives a package whose command works without the optional ONNX runtime', async () => {
   const place = mkdtempSync(join(tmpdir(), 'tidemark-pack-'));
-  const packed = JSON.parse(await program('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', place])) as { filename: string; files: { path: string }[] }[];
+  const packed = JSON.parse(await program('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', place])) as {
+    filename: string;
+    files: { path: string }[];
+  }[];
   const names = packed[0]?.files.map((file) => file.path) ?? [];
-  expect(names).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'dist/cli/main.js', 'docs/on-disk.md', 'models/tide-5m/model.onnx']));
+  expect(names).toEqual(
+    expect.arrayContaining(['LICENSE', 'README.md', 'dist/cli/main.js', 'docs/on-disk.md', 'models/tide-5m/model.onnx']),
+  );
   expect(names.filter((name) => /\.test\.|^test\/|^src\//.test(name))).toEqual([]);
 
   const home = join(place, 'project');

@@ -22,10 +22,11 @@ export class Running {
   #stderr = '';
   readonly #listeners = new Set<(line: string) => void>();
 
-  constructor(script: string, argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  constructor(script: string, argv: readonly string[], env: Readonly<Record<string, string>> = {}, cwd: string = process.cwd()) {
     this.child = spawn(process.execPath, [script, ...argv], {
       env: { ...process.env, NO_COLOR: '1', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
+      cwd,
     });
     const { stdout, stderr } = this.child;
     if (stdout === null || stderr === null) throw new Error('pipes were asked for');
