@@ -2,8 +2,3 @@
 export function assert(condition: unknown, belief: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${belief}`);
 }
-
-/** Ends an exhaustive `switch`: the compiler proves that no case is left. */
-export function unreachable(value: never): never {
-  throw new Error(`assertion failed: unexpected ${JSON.stringify(value)}`);
-}
