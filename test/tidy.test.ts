@@ -33,7 +33,8 @@ const BANNED: readonly { readonly what: RegExp; readonly only: readonly string[]
   { what: /\bfetch\(|from 'undici'/, only: ['host/'], instead: 'host.http' },
   { what: /\bDate\.now\(|new Date\(\)/, only: ['host/'], instead: 'host.clock.now()' },
   { what: /\bMath\.random\(/, only: ['host/'], instead: 'host.randomBytes()' },
-  { what: /\bperformance\.now\(|\bsetTimeout\(/, only: ['host/'], instead: 'host.clock' },
+  // web/ holds the page's own script, which runs in a browser.
+  { what: /\bperformance\.now\(|\bsetTimeout\(/, only: ['host/', 'web/'], instead: 'host.clock' },
   { what: /\.listen\(/, only: ['web/', 'serve/'], instead: 'a server in web/ or serve/' },
   { what: /\bprocess\.(argv|exit|exitCode)\b/, only: ['cli/main.ts'], instead: 'arguments and exit in cli/main.ts' },
   { what: /^\s*console\./m, only: [], instead: 'the terminal of the command' },
@@ -62,6 +63,10 @@ function allowed(from: string, to: string): boolean {
   if (room === target) return true;
   const rooms = room === 'assess' && /^assess\/gather/.test(from) ? GATHER : (MAY_IMPORT[room] ?? []);
   return rooms.includes(target) || rooms.includes(to);
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/\/\/.*$/gm, '');
 }
 
 describe('house rules', () => {
@@ -100,7 +105,9 @@ describe('house rules', () => {
   });
 
   it('never widens a type to any, nor silences a checker', () => {
-    const wrong = files.filter((file) => /: any\b|\bas any\b|@ts-(ignore|nocheck|expect-error)|biome-ignore/.test(file.text));
+    const wrong = files.filter(
+      (file) => /: any\b|\bas any\b/.test(withoutComments(file.text)) || /@ts-(ignore|nocheck|expect-error)|biome-ignore/.test(file.text),
+    );
     expect(wrong.map((file) => file.name)).toEqual([]);
   });
 

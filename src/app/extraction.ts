@@ -50,8 +50,8 @@ export type ExtractionPhase =
 
 export interface ExtractionResult {
   readonly outcome: ExtractOutcome;
-  /** The folder after the run, from its files. */
-  readonly report: Report;
+  /** The folder after the run, from its files; null when the run had to stop and the folder would not be read either. */
+  readonly report: Report | null;
 }
 
 /**
@@ -124,9 +124,19 @@ async function withWriter(
       options.signals,
     );
     await writer.journal.append({ kind: 'end', at: host.clock.now(), ...endOf(outcome) });
-    return { outcome, report: await assess() };
+    return { outcome, report: await lastLook(assess, outcome) };
   } finally {
     await leave(writer);
+  }
+}
+
+/** Why a run had to stop is its outcome, also when the same trouble keeps the folder from being read. */
+async function lastLook(assess: () => Promise<Report>, outcome: ExtractOutcome): Promise<Report | null> {
+  try {
+    return await assess();
+  } catch (error) {
+    if (outcome.stopped === null || !isTidemarkError(error)) throw error;
+    return null;
   }
 }
 

@@ -62,7 +62,9 @@ export async function gatherLedger(
   options: { readonly given: RowTable | null; readonly ownLease: number | null },
 ): Promise<LedgerSeen> {
   const { records, problems } = await ledger.history();
-  const others = records.filter((record) => record.lease !== options.ownLease);
+  // The caller's own start is no news to it, until it has ended: then it is the last that happened here.
+  const ended = records.some((record) => record.lease === options.ownLease && record.kind === 'end');
+  const others = ended ? records : records.filter((record) => record.lease !== options.ownLease);
   const start = others.findLast((record) => record.kind === 'start');
   const end = others.findLast((record) => record.kind === 'end');
   const holder = await ledger.holder();

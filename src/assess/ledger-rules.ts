@@ -79,7 +79,7 @@ function dataset(context: FindingContext): Finding[] {
     found.push(finding('TM-D01', 'warning', 'no dataset to compare with', evidence, remedy));
   }
   const change = gathered.ledger?.datasetChange ?? null;
-  if (change !== null && change.grown) {
+  if (change?.grown === true) {
     const remedy = goOn(context, 'extract the new rows');
     const title = `the dataset has grown by ${formatCount(change.rowsNow - change.rowsThen)} rows`;
     found.push(finding('TM-D03', 'info', title, 'fingerprint: its first rows are those that the folder remembers', remedy));

@@ -1,10 +1,11 @@
 import type { Finding } from '../core/finding.ts';
+import { nextCommand } from '../core/next-command.ts';
 import { countOf, formatRanges } from '../core/ranges.ts';
 import type { Report, VerdictGroup } from '../core/report.ts';
+import { shellLine, visible } from '../core/shell-line.ts';
 import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
 import type { VerdictKind } from '../core/verdict.ts';
-import { nextCommand } from './render-next.ts';
-import { shellLine, visible, wrapped } from './render-words.ts';
+import { wrapped } from './render-words.ts';
 
 /** The colours of picocolors that are used, or anything that has the same functions. */
 export interface Colors {

@@ -51,9 +51,9 @@ export async function runAndShow(context: CommandContext, settings: Settings, fl
       },
     });
     progress.end();
-    if (!flags.events) await writeAll(terminal.out, renderReport(report, terminal.colors));
+    if (!flags.events && report !== null) await writeAll(terminal.out, renderReport(report, terminal.colors));
     if (outcome.stopped !== null) throw outcome.stopped;
-    context.exitWith(outcome.interrupted ? EXIT.interrupted : exitOf(report));
+    if (report !== null) context.exitWith(outcome.interrupted ? EXIT.interrupted : exitOf(report));
   } finally {
     progress.end();
     signals.dispose();

@@ -92,7 +92,7 @@ function isBlank(text: Uint8Array, from: number, to: number): boolean {
 
 export type ParsedLine = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string };
 
-/** JSON text in UTF-8; total: any bytes give an answer. */
+/** JSON text in UTF-8. Total: it never throws, whatever the bytes. */
 export function parseJsonLine(text: Uint8Array): ParsedLine {
   if (!isUtf8(text)) return { ok: false, message: 'not UTF-8' };
   try {

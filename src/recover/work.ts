@@ -1,5 +1,5 @@
 import { TidemarkError } from '../core/errors.ts';
-import { clipRanges, countOf, formatRanges, type IndexRange, indicesOf } from '../core/ranges.ts';
+import { clipRanges, formatRanges, type IndexRange, indicesOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Work } from '../extract/extract.ts';

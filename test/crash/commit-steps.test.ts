@@ -99,7 +99,7 @@ async function planOf(host: Host): Promise<{ work: Work; committed: Set<number>;
 
 async function start(host: Host, inFlight: number, seen: Set<number>): Promise<ExtractOutcome> {
   if ((await readRunRecord(host.files, FOLDER)) === null)
-    await createRun(host, FOLDER, identity, dataset.table, { ...settings, format: 'test' });
+    await createRun(host, FOLDER, identity, 'f'.repeat(32), dataset.table, { ...settings, format: 'test' });
   const writer = await openRunWriter(host, FOLDER, { takeOver: false });
   const { work } = await planOf(host);
   const engine = createReplayEngine(host.clock, { layers: [1, 2, 3], width: 8 });

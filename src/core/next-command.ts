@@ -1,6 +1,6 @@
-import type { Report } from '../core/report.ts';
+import type { Report } from './report.ts';
 
-/** The one command to type now. */
+/** The one command to type now: text and page end in the same. */
 export function nextCommand(report: Report): readonly string[] {
   const told = report.run !== null || report.dataset === null ? [] : ['--dataset', report.dataset.path];
   if (report.running !== null) return ['tidemark', 'assess', report.folder, ...told];

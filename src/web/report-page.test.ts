@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { renderReport } from '../cli/render-report.ts';
+import type { Report } from '../core/report.ts';
+import { renderReportPage } from './report-page.ts';
+
+const HOSTILE = '<img src=x onerror=alert(1)>';
+const counts = { sound: 6, missing: 3, torn: 1, corrupt: 0, drifted: 0, poisoned: 0, unreadable: 0 };
+
+function report(name: string, more: Partial<Report> = {}): Report {
+  return {
+    schema: 'tidemark.report/1',
+    folder: `/data/${name}`,
+    assessedAt: '2026-03-15T06:00:00.000Z',
+    level: 'identity',
+    levels: [{ level: 'content', ranges: [[4, 6]] }],
+    suspect: [],
+    layout: { name: 'specforge', pattern: 'rows_{from}-{to}/data_{index}.ckpt', codec: 'torch-zip', groupSize: 5 },
+    dataset: { path: `/data/${name}.jsonl`, rows: 10, identity: 'ab'.repeat(32) },
+    run: null,
+    totals: { ...counts, rows: 10, files: 7, bytes: 7_000_000 },
+    missing: { 'never-started': 2, 'in-flight': 0, failed: 1, lost: 0, accepted: 0 },
+    verdicts: [
+      {
+        verdict: 'sound',
+        reason: 'checked',
+        ranges: [
+          [0, 3],
+          [4, 7],
+        ],
+        count: 6,
+      },
+      { verdict: 'missing', reason: 'never-started', ranges: [[8, 10]], count: 2 },
+      { verdict: 'missing', reason: 'failed', ranges: [[3, 4]], count: 1 },
+      { verdict: 'torn', reason: 'truncated', ranges: [[7, 8]], count: 1 },
+    ],
+    next: 8,
+    frontiers: [{ from: 0, to: 10, next: 8 }],
+    folders: [
+      { path: `rows_0-5${name}`, from: 0, to: 5, files: 4, counts: { ...counts, sound: 4, missing: 1, torn: 0 } },
+      { path: 'rows_5-10', from: 5, to: 10, files: 3, counts: { ...counts, sound: 2, missing: 2 } },
+    ],
+    extras: [{ path: `rows_0-5/${name}`, kind: 'other', bytes: 12 }],
+    running: null,
+    segments: [{ id: name, ranges: [[0, 3]], state: { [name]: name } }],
+    crash: {
+      lastWrite: { value: '2026-03-14T04:00:00.000Z', source: name },
+      bootedAt: { value: '2026-03-14T04:41:00.000Z', source: 'boot log' },
+      cause: { value: name, source: name },
+      suspectWindow: null,
+    },
+    findings: [
+      {
+        code: 'TM-S01',
+        severity: 'error',
+        title: `1 file is torn: ${name}`,
+        evidence: name,
+        ranges: [[7, 8]],
+        remedy: { text: name, kind: 'fix', commands: [['tidemark', 'resume', `/data/${name}`]] },
+      },
+    ],
+    plan: {
+      steps: [{ what: 'extract', text: 'extract', ranges: [[7, 10]], count: 3 }],
+      extract: {
+        ranges: [[7, 10]],
+        count: 3,
+        tokens: 33,
+        bytes: 3_000_000,
+        seconds: [3, 14],
+        rates: [
+          { perSecond: 1.09, source: name },
+          { perSecond: 0.21, source: 'whole' },
+        ],
+      },
+      blockers: [],
+    },
+    digest: null,
+    ...more,
+  };
+}
+
+describe('the report page', () => {
+  it('keeps a hostile name inert wherever it stands', () => {
+    const page = renderReportPage(report(HOSTILE));
+    expect(page).not.toContain('<img');
+    const attack = `</script><script>alert(1)</script><!--\u202e"'`;
+    const broken = renderReportPage(report(attack));
+    // Only our own two scripts: the document and the copy buttons.
+    expect(broken.match(/<script/g)).toHaveLength(2);
+    expect(broken).not.toContain('<!--');
+    expect(broken).not.toContain('\u202e<');
+  });
+
+  it('holds the whole document, byte for byte', () => {
+    for (const name of ['plain', HOSTILE, '</script>', '\u2028&amp;']) {
+      const page = renderReportPage(report(name));
+      const json = /<script type="application\/json" id="report">(.*?)<\/script>/s.exec(page)?.[1] ?? '';
+      expect(JSON.parse(json)).toEqual(report(name));
+    }
+  });
+
+  it('needs nothing from outside, and lets nothing run but its own script', () => {
+    const page = renderReportPage(report('plain'));
+    expect(page).not.toMatch(/\b(?:src|href)="(?!#)/);
+    expect(page).not.toMatch(/url\((?!#)/);
+    expect(page).not.toMatch(/\sstyle="|\son[a-z]+="/);
+    const policy = /Content-Security-Policy" content="([^"]*)"/.exec(page)?.[1] ?? '';
+    expect(policy).toContain("default-src 'none'");
+    const [script = ''] = page.match(/<script>(.*?)<\/script>/s)?.slice(1) ?? [];
+    const [style = ''] = page.match(/<style>(.*?)<\/style>/s)?.slice(1) ?? [];
+    for (const text of [script, style]) expect(policy).toContain(createHash('sha256').update(text).digest('base64'));
+  });
+
+  it('gives no percentage without a dataset', () => {
+    expect(renderReportPage(report('plain', { dataset: null }))).not.toMatch(/\d %/);
+    expect(renderReport(report('plain', { dataset: null }))).not.toMatch(/\d %|To finish/);
+  });
+});
