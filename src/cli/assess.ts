@@ -1,7 +1,7 @@
 import { Command, Option } from '@commander-js/extra-typings';
 import { assessAt, exitOf } from '../app/assessment.ts';
 import { LEVELS } from '../core/verdict.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { reportOutput, writeReport } from './write-report.ts';
 
 export function assessCommand(context: CommandContext) {

@@ -1,6 +1,6 @@
 import { Command, Option } from '@commander-js/extra-typings';
 import { startEngine } from '../app/engine.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { listenForSignals } from './stop-signals.ts';
 import { writeAll } from './terminal.ts';
 

@@ -1,6 +1,6 @@
 import { Command } from '@commander-js/extra-typings';
 import { settingsForExtract } from '../app/start-settings.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { addSettingsFlags, overridesOf } from './settings-flags.ts';
 import { runAndShow } from './show-extraction.ts';
 

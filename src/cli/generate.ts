@@ -2,7 +2,7 @@ import { Command } from '@commander-js/extra-typings';
 import { type GenerateSummary, runGeneration } from '../app/generation.ts';
 import { EXIT } from '../core/exit.ts';
 import { formatCount, formatSeconds } from '../core/units.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { listenForSignals } from './stop-signals.ts';
 import { writeAll } from './terminal.ts';
 

@@ -1,6 +1,6 @@
 import { Command } from '@commander-js/extra-typings';
 import { writeInitialConfig } from '../app/init.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
 export function initCommand(context: CommandContext) {

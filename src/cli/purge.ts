@@ -1,7 +1,7 @@
 import { Command } from '@commander-js/extra-typings';
 import { purge } from '../app/purge.ts';
 import { formatBytes, formatCount } from '../core/units.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
 /** Names listed one by one; beyond it only the count is said. */

@@ -3,6 +3,7 @@ import type { Host } from '../app/host.ts';
 import { VERSION } from '../app/version.ts';
 import { EXIT, type ExitCode } from '../core/exit.ts';
 import { assessCommand } from './assess.ts';
+import type { CommandContext } from './context.ts';
 import { engineCommand } from './engine.ts';
 import { extractCommand } from './extract.ts';
 import { failureText } from './failure.ts';
@@ -12,17 +13,6 @@ import { purgeCommand } from './purge.ts';
 import { resumeCommand } from './resume.ts';
 import { type Terminal, writeAll } from './terminal.ts';
 import { verifyCommand } from './verify.ts';
-
-/** What a command gets beside its arguments. */
-export interface CommandContext {
-  readonly host: Host;
-  readonly terminal: Terminal;
-  /** The arguments as given, for the run's record. */
-  readonly argv: readonly string[];
-  readonly cwd: string;
-  /** Sets what the process will exit with. */
-  exitWith(code: ExitCode): void;
-}
 
 const GROUPS = `
 Prepare:        init, engine, generate

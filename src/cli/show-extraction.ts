@@ -4,9 +4,9 @@ import { EXIT } from '../core/exit.ts';
 import { countOf } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
 import { formatCount } from '../core/units.ts';
+import type { CommandContext } from './context.ts';
 import { ExtractionProgress } from './progress.ts';
 import { renderReport } from './render-report.ts';
-import type { CommandContext } from './run.ts';
 import { listenForSignals } from './stop-signals.ts';
 import { writeAll } from './terminal.ts';
 

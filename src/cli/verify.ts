@@ -1,6 +1,6 @@
 import { Command, Option } from '@commander-js/extra-typings';
 import { assessAt, exitOf } from '../app/assessment.ts';
-import type { CommandContext } from './run.ts';
+import type { CommandContext } from './context.ts';
 import { reportOutput, writeReport } from './write-report.ts';
 
 export function verifyCommand(context: CommandContext) {

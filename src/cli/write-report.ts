@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import { writePage } from '../app/page-file.ts';
 import type { Report } from '../core/report.ts';
 import { renderReportPage } from '../web/report-page.ts';
+import type { CommandContext } from './context.ts';
 import { renderReport } from './render-report.ts';
-import type { CommandContext } from './run.ts';
 import { writeAll } from './terminal.ts';
 
 export interface ReportOutput {
