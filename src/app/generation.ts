@@ -1,11 +1,13 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { openPrompts } from '../dataset/open-prompts.ts';
-import { type GenerateProgress, type GenerateSummary, generate } from '../generate/generate.ts';
+import { type GenerateSummary, generate } from '../generate/generate.ts';
+import type { GenerateProgress } from '../generate/options.ts';
 import type { Host } from '../host/host.ts';
 import { parseDurationMs } from './config-units.ts';
 
-export type { GenerateProgress, GenerateSummary } from '../generate/generate.ts';
+export type { GenerateSummary } from '../generate/generate.ts';
+export type { GenerateProgress } from '../generate/options.ts';
 
 /** What the command line says, as typed. */
 export interface GenerationFlags {

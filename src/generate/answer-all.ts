@@ -4,7 +4,7 @@ import type { Prompts } from '../dataset/dataset.ts';
 import type { Host } from '../host/host.ts';
 import type { Answers } from './answers.ts';
 import { answerConversation, type GeneratedRow } from './conversation.ts';
-import type { GenerateOptions } from './generate.ts';
+import type { GenerateOptions } from './options.ts';
 import type { PartWriter } from './parts.ts';
 import { requestSeed } from './sampling.ts';
 import { failureText, type Servers } from './servers.ts';

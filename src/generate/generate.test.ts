@@ -5,7 +5,8 @@ import { createMemoryFiles } from '../../test/support/memory-files.ts';
 import { memoryHost } from '../../test/support/memory-host.ts';
 import type { Prompts } from '../dataset/dataset.ts';
 import type { Host, Http } from '../host/host.ts';
-import { type GenerateOptions, generate } from './generate.ts';
+import { generate } from './generate.ts';
+import type { GenerateOptions } from './options.ts';
 
 interface ChatBody {
   readonly messages: readonly { readonly role: string; readonly content: string }[];

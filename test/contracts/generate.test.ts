@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { openPrompts } from '../../src/dataset/open-prompts.ts';
-import { type GenerateOptions, type GenerateSummary, generate } from '../../src/generate/generate.ts';
+import { type GenerateSummary, generate } from '../../src/generate/generate.ts';
+import type { GenerateOptions } from '../../src/generate/options.ts';
 import { createLocalHost } from '../../src/host/local.ts';
 
 const root = join(import.meta.dirname, '../..');
