@@ -184,7 +184,7 @@ describe('a run', () => {
   });
 
   it('drains on SIGINT with 130 and goes on', async () => {
-    await serve('slow=150');
+    await serve('slow=1000');
     const run = newRun();
     const driver = new Running(CLI, run.argv('--events'));
     await driver.line(/"committed"/);
@@ -238,7 +238,8 @@ describe('what a run refuses', () => {
   });
 
   it('a second driver on the same folder, with pid and host [P17]', async () => {
-    await serve('slow=300');
+    // It hangs after two samples, so the first driver is still there however slow this machine is.
+    await serve('hang:after=2');
     const run = newRun();
     const first = new Running(CLI, run.argv('--events'));
     await first.line(/"committed"/);
@@ -362,7 +363,7 @@ describe('trouble', () => {
   });
 
   it('waits for an engine that comes back [P23]', async () => {
-    await serve('slow=100');
+    await serve('slow=700');
     const run = newRun();
     const driver = new Running(CLI, run.argv('--events'));
     await driver.line(/"committed"/);
@@ -373,7 +374,7 @@ describe('trouble', () => {
   });
 
   it('stops at the first write that fails when the folder goes away, and ends with an error [P14]', async () => {
-    await serve('slow=200');
+    await serve('slow=500');
     const run = newRun();
     const driver = new Running(CLI, run.argv('--events', '--in-flight', '1'));
     await driver.line(/"committed"/);
