@@ -1,21 +1,28 @@
 import { resolve } from 'node:path';
 import { type AssessOptions, assessFolder } from '../assess/assess.ts';
-import { TidemarkError } from '../core/errors.ts';
+import type { AssessDeps } from '../assess/gather.ts';
+import { readLog } from '../assess/gather-log.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Report } from '../core/report.ts';
 import type { Level } from '../core/verdict.ts';
+import type { Dataset } from '../dataset/dataset.ts';
 import { openDataset } from '../dataset/open-dataset.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
-import type { RowTable } from '../format/row-table.ts';
 import type { Host } from '../host/host.ts';
+import { journalRuns } from '../ledger/journal.ts';
 import type { LedgerReader } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
+import { isOtherVersion } from '../ledger/run-record.ts';
 import { planOf } from '../recover/planner.ts';
 import { detectLayout } from '../store/detect.ts';
+import { parseLayoutOption } from '../store/layout-option.ts';
 import { specForgeLayout } from '../store/layouts/specforge.ts';
+import { placeFiles } from '../store/place.ts';
 import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
+import { rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
 
 export { exitOf } from '../recover/planner.ts';
@@ -26,6 +33,12 @@ export interface AssessmentOptions {
   /** Model folder, for datasets of conversations. */
   readonly model: string | null;
   readonly level: Level;
+  /** `--layout`: a known layout's name or a pattern of the user's own. Default null: told by looking. Not for a run of ours, which has its own. */
+  readonly layout?: string | null;
+  /** A driver's or server's old log, for the rows that it names with an error. */
+  readonly log?: string | null;
+  /** Samples a second that the operator expects. */
+  readonly rate?: number | null;
   readonly cwd: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
@@ -34,16 +47,47 @@ export interface AssessmentOptions {
 /** Assesses any folder: a run of ours by its ledger and files, any other tree by its files. Reads only. */
 export async function assessAt(host: Host, folder: string, options: AssessmentOptions): Promise<Report> {
   const root = resolve(options.cwd, folder);
-  const ledger = await openLedger(host, root, { parseSettings });
-  const layout = ledger === null ? await detectLayout(host.files, root) : layoutOf(ledger);
-  const dataset = options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, options);
-  return assessWith(host, root, ledger, layout, {
-    dataset,
-    level: options.level,
-    retryFailed: false,
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
-    ...(options.onProgress === undefined ? {} : { onProgress: options.onProgress }),
-  });
+  const { ledger, lost } = await ledgerOrLoss(host, root);
+  const choice = options.layout == null ? null : parseLayoutOption(options.layout);
+  if (ledger !== null && choice !== null) {
+    throw new TidemarkError('usage', `${root} is a run of tidemark's, whose layout its run.json says`, { hint: 'leave --layout out' });
+  }
+  const found = ledger === null ? await detectLayout(host.files, root, choice) : layoutOf(ledger);
+  const dataset =
+    options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, { ...options, root });
+  try {
+    const { layout } = await placeFiles(host.files, root, found, dataset?.table ?? null, options.signal);
+    const log = options.log == null ? null : await readLog(host.files, resolve(options.cwd, options.log));
+    return await assessWith(host, root, ledger, layout, {
+      dataset:
+        dataset === null ? null : { path: dataset.path, table: dataset.table, readRow: async (row) => (await dataset.read(row)).inputIds },
+      level: options.level,
+      retryFailed: false,
+      lostRun: lost,
+      ...(log === null ? {} : { logs: [log] }),
+      ...(options.rate == null ? {} : { rate: options.rate }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      ...(options.onProgress === undefined ? {} : { onProgress: options.onProgress }),
+    });
+  } finally {
+    await dataset?.close();
+  }
+}
+
+/** A run record that is damaged or gone is a finding, and the files are judged by themselves; one of another version is refused. */
+async function ledgerOrLoss(host: Host, root: string): Promise<{ ledger: LedgerReader | null; lost: string | null }> {
+  try {
+    const ledger = await openLedger(host, root, { parseSettings });
+    if (ledger !== null) return { ledger, lost: null };
+    const journals = await journalRuns(host.files, root);
+    return {
+      ledger,
+      lost: journals.length === 0 ? null : `.tidemark/run.json is gone; the journals beside it are of run ${journals.join(', ')}`,
+    };
+  } catch (error) {
+    if (!isTidemarkError(error, 'format-refused') || isOtherVersion(error)) throw error;
+    return { ledger: null, lost: error.message };
+  }
 }
 
 /** The driver's own look at its run, under a lease that it holds. */
@@ -57,8 +101,8 @@ export async function assessRun(
   return assessWith(host, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options });
 }
 
-interface Looking extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease'> {
-  readonly dataset: { readonly path: string; readonly table: RowTable } | null;
+interface Looking extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun'> {
+  readonly dataset: AssessDeps['dataset'];
   readonly retryFailed: boolean;
 }
 
@@ -70,7 +114,8 @@ async function assessWith(host: Host, root: string, ledger: LedgerReader | null,
   );
 }
 
-function layoutOf(ledger: LedgerReader): Layout {
+/** The layout that a run was begun with. @throws TidemarkError `format-refused` when this version does not know it */
+export function layoutOf(ledger: LedgerReader): Layout {
   const { extension, groupSize, name } = ledger.run.identity.layout;
   if (name === 'specforge' && (extension === 'ckpt' || extension === 'pt')) return specForgeLayout({ extension, groupSize });
   throw new TidemarkError('format-refused', `the run's layout is ${name} with .${extension}, which this version does not know`, {
@@ -83,19 +128,18 @@ async function givenDataset(
   host: Host,
   path: string,
   ledger: LedgerReader | null,
-  options: AssessmentOptions,
-): Promise<{ path: string; table: RowTable }> {
+  options: AssessmentOptions & { readonly root: string },
+): Promise<Dataset> {
   const settings = ledger?.settings ?? null;
   const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
   const { encoder, encoderProblem } = model === null ? { encoder: null, encoderProblem: null } : await encoderIfAny(host.files, model);
   const encoding = { encoder, ...(encoderProblem === null ? {} : { encoderProblem }) };
-  const dataset = await openDataset(host.files, path, {
+  return openDataset(host.files, path, {
     ...encoding,
     maxTokens: settings?.states.maxTokens ?? null,
+    rowIndex: rowIndexStore(host, { outside: options.root }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
-  await dataset.close();
-  return { path, table: dataset.table };
 }
 
 /** Captures of ours that a killed driver left in the engine's folder; null while one runs, whose captures in flight look the same. */

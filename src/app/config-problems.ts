@@ -58,8 +58,17 @@ function shown(document: YamlDocument, path: Path): string {
   const node = valueNode(document, path);
   const value: unknown = isNode(node) ? node.toJS(document) : node;
   if (value === null || value === undefined) return 'empty';
-  const text = JSON.stringify(value) ?? String(value);
+  const text = jsonOf(value);
   return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    // An alias may stand inside of what it names.
+    return 'a value that holds itself';
+  }
 }
 
 function unknownKey(parent: Path, key: string): string {

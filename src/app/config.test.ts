@@ -161,7 +161,7 @@ describe('a configuration that does not fit', () => {
     ['fileMode: "0044"\n', 'fileMode must be permission bits'],
     ['limits: {failureShare: 2}\n', 'limits.failureShare must be a share from 0 to 1'],
     ['limits: {reserve: 5}\n', 'limits.reserve must be a size with its unit'],
-    ['output: a\noutput: b\n', 'tidemark.yaml:2: Map keys must be unique'],
+    ['output: a\noutput: b\n', 'tidemark.yaml:2: the key "output" stands twice'],
     ['engine:\n\tkind: vllm\n', 'tidemark.yaml:2: Tabs are not allowed as indentation'],
     ['output: [a\n', 'tidemark.yaml:'],
     ['a: 1\n---\nb: 2\n', 'tidemark.yaml:'],

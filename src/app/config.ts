@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { LineCounter, parseDocument } from 'yaml';
-import { TidemarkError } from '../core/errors.ts';
+import { LineCounter, parseDocument, type YAMLError, type YAMLWarning } from 'yaml';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { defaultAuxiliaryLayers, type LayerBoundary } from '../core/layers.ts';
 import type { Settings } from '../core/settings.ts';
 import type { FileReader } from '../host/host.ts';
@@ -66,8 +66,18 @@ export function resolveLayers(settings: UnresolvedSettings, layerCount: number):
 }
 
 async function readConfig(files: FileReader, file: string, named: boolean): Promise<Uint8Array | null> {
-  const real = await files.realPath(file);
-  const bytes = real === null ? null : await files.readSmall(real, CONFIG_BYTES_MOST);
+  let bytes: Uint8Array | null;
+  try {
+    const real = await files.realPath(file);
+    bytes = real === null ? null : await files.readSmall(real, CONFIG_BYTES_MOST);
+  } catch (error) {
+    if (!isTidemarkError(error)) throw error;
+    throw new TidemarkError('config', `the configuration ${file} cannot be read: ${error.message}`, {
+      where: file,
+      hint: 'give --config a text file of a few kilobytes; tidemark init writes one',
+      cause: error,
+    });
+  }
   if (bytes === null && named) {
     throw new TidemarkError('config', `there is no configuration file ${file}`, { where: file, hint: 'tidemark init writes one' });
   }
@@ -82,10 +92,12 @@ function parseConfig(bytes: Uint8Array, shown: string): ConfigDocument {
     throw refused(shown, [{ line, text: 'this line is not UTF-8 text' }], 'file and iconv tell and change the encoding');
   }
   const lines = new LineCounter();
-  const document = parseDocument(Buffer.from(bytes).toString('utf8'), { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
+  const source = Buffer.from(bytes).toString('utf8');
+  // Its warnings are problems here; what it would print by itself has neither place nor remedy.
+  const document = parseDocument(source, { lineCounter: lines, prettyErrors: false, uniqueKeys: true, logLevel: 'silent' });
   const broken = [...document.errors, ...document.warnings].map((error) => ({
     line: lines.linePos(error.pos[0]).line,
-    text: sentence(error.message),
+    text: yamlProblem(error, source),
   }));
   if (broken.length > 0) throw refused(shown, broken);
   let value: unknown;
@@ -99,8 +111,26 @@ function parseConfig(bytes: Uint8Array, shown: string): ConfigDocument {
   return parsed.data;
 }
 
+/** The library's words are for programmers; the two slips that operators make get words of our own. */
+function yamlProblem(error: YAMLError | YAMLWarning, source: string): string {
+  if (error.code === 'DUPLICATE_KEY') {
+    const key = /^[^:\n]*/.exec(source.slice(error.pos[0]))?.[0].trim() ?? '';
+    return `the key ${JSON.stringify(key)} stands twice in one section`;
+  }
+  if (error.code === 'MULTIPLE_DOCS') return 'a second document begins here (---); one file holds one configuration';
+  return sentence(error.message);
+}
+
 function sentence(message: string): string {
   return message.replace(/[.\s]+$/, '').replaceAll('\n', ' ');
+}
+
+/** A file that is no configuration at all may have thousands. */
+const PROBLEMS_SHOWN = 20;
+const PROBLEM_CHARACTERS = 300;
+
+function cut(text: string): string {
+  return text.length > PROBLEM_CHARACTERS ? `${text.slice(0, PROBLEM_CHARACTERS)}…` : text;
 }
 
 function refused(
@@ -108,10 +138,13 @@ function refused(
   problems: readonly ConfigProblem[],
   hint = 'tidemark init writes a configuration with every key',
 ): TidemarkError {
-  const lines = problems.map(({ line, text }) => `${shown}${line > 0 ? `:${line}` : ''}: ${text}`);
+  const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ line, text }) => `${shown}${line > 0 ? `:${line}` : ''}: ${cut(text)}`);
+  const more = problems.length > lines.length ? [`and ${problems.length - lines.length} more`] : [];
   const where = lines[0]?.slice(0, lines[0].indexOf(': ')) ?? shown;
   const message =
-    lines.length === 1 ? `${lines[0]}` : `${shown} has ${lines.length} problems\n${lines.map((line) => `  ${line}`).join('\n')}`;
+    problems.length === 1
+      ? `${lines[0]}`
+      : `${shown} has ${problems.length} problems\n${[...lines, ...more].map((line) => `  ${line}`).join('\n')}`;
   return new TidemarkError('config', message, { where, hint });
 }
 

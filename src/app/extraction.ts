@@ -8,16 +8,18 @@ import type { Engine, EngineDescription } from '../engine/engine.ts';
 import { createVllmEngine } from '../engine/vllm.ts';
 import { type ExtractEvent, type ExtractOutcome, extract, type StopSignals, type Work } from '../extract/extract.ts';
 import type { Host } from '../host/host.ts';
-import type { LedgerReader, RunWriter } from '../ledger/ledger.ts';
+import type { RunWriter } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { canonicalJson } from '../ledger/run-record.ts';
-import { createRun, matchRun, openRunWriter, replaceRowTable, writeSettings } from '../ledger/write.ts';
+import { openRunWriter, writeSettings } from '../ledger/write.ts';
 import { workOf } from '../recover/work.ts';
 import { createStore } from '../store/local-store.ts';
 import { sampleBytes } from '../store/size.ts';
 import { assessRun } from './assessment.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
+import { rowIndexStore } from './row-index.ts';
+import { prepareFolder, refuseOverlap } from './run-folder.ts';
 import { openInputs, type RunInputs } from './run-inputs.ts';
 import { VERSION } from './version.ts';
 
@@ -43,6 +45,8 @@ export type ExtractionPhase =
       readonly kind: 'opened';
       readonly rows: number;
       readonly problems: number;
+      /** The first of them, in words with its line. */
+      readonly firstProblem: string | null;
       readonly created: boolean;
       readonly engine: EngineDescription;
     }
@@ -61,8 +65,10 @@ export interface ExtractionResult {
 export async function runExtraction(host: Host, settings: Settings, options: ExtractionOptions): Promise<ExtractionResult> {
   const inputs = await openInputs(host.files, settings, {
     signal: options.signals.drain,
+    rowIndex: rowIndexStore(host, { outside: settings.output }),
     onScan: (progress) => options.onPhase({ kind: 'scanning', ...progress }),
   });
+  await refuseOverlap(host, settings);
   const ledger = await openLedger(host, settings.output, { parseSettings });
   const folderId = ledger?.run.folderId ?? Buffer.from(host.randomBytes(16)).toString('hex');
   const engines = settings.engine.urls.map((url) => engineOf(host, settings, inputs, url, folderId));
@@ -71,7 +77,15 @@ export async function runExtraction(host: Host, settings: Settings, options: Ext
     refuseLongRows(inputs, description);
     await prepareFolder(host, settings, inputs, ledger, folderId);
     const { dataset } = inputs;
-    options.onPhase({ kind: 'opened', rows: dataset.rows, problems: dataset.problemCount, created: ledger === null, engine: description });
+    const [first] = dataset.problems;
+    options.onPhase({
+      kind: 'opened',
+      rows: dataset.rows,
+      problems: dataset.problemCount,
+      firstProblem: first === undefined ? null : `line ${first.line} of ${dataset.path}: ${first.message}`,
+      created: ledger === null,
+      engine: description,
+    });
     const writer = await openRunWriter(host, settings.output, { takeOver: options.takeOver });
     return await withWriter(host, settings, inputs, engines, description, writer, options);
   } finally {
@@ -102,8 +116,8 @@ async function withWriter(
     const assess = () => assessRun(host, settings.output, { retryFailed: options.retryFailed, ownLease: writer.journal.lease });
     const report = await assess();
     const work = workOf(report);
-    options.onPhase({ kind: 'planned', report, work });
     await refuseFullVolume(host, settings, inputs, work);
+    options.onPhase({ kind: 'planned', report, work });
     const outcome = await extract(
       {
         dataset: inputs.dataset,
@@ -214,40 +228,6 @@ function refuseLongRows(inputs: RunInputs, description: EngineDescription): void
       hint: 'start the server with a larger --max-model-len',
     },
   );
-}
-
-/** Makes the run, or sees that the folder is this run's; a row table that is gone or has grown is written anew. */
-async function prepareFolder(
-  host: Host,
-  settings: Settings,
-  inputs: RunInputs,
-  ledger: LedgerReader | null,
-  folderId: string,
-): Promise<void> {
-  const folder = settings.output;
-  const { table } = inputs.dataset;
-  if (ledger === null) {
-    await refuseForeignTree(host, folder, settings.dataset.path);
-    await createRun(host, folder, inputs.identity, folderId, table, settingsDocument(settings));
-    return;
-  }
-  const { replaceTable } = matchRun(folder, ledger.run, inputs.identity, table, ledger.table);
-  if (replaceTable) await replaceRowTable(host, folder, table);
-}
-
-/** A folder with somebody's files and no run of ours is not taken over silently. */
-async function refuseForeignTree(host: Host, folder: string, dataset: string): Promise<void> {
-  const entries = (await host.files.list(folder)) ?? [];
-  const foreign = entries.filter((entry) => entry.name !== '.tidemark' && entry.name !== 'lost+found');
-  if (foreign.length === 0) return;
-  const named = foreign
-    .slice(0, 3)
-    .map((entry) => entry.name)
-    .join(', ');
-  throw new TidemarkError('decision-needed', `${folder} is not empty and is no run of tidemark (it holds ${named}); nothing was written`, {
-    where: folder,
-    hint: `see what is in it: tidemark assess ${folder} --dataset ${dataset}`,
-  });
 }
 
 /** Stops before the disk does: a run that will not fit does not start. Sizes follow from token counts, before a byte is written. */

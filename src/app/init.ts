@@ -76,7 +76,7 @@ async function create(host: Host, path: string, text: string): Promise<void> {
 function taken(path: string): TidemarkError {
   return new TidemarkError('config', `${path} exists already, and nothing was written`, {
     where: path,
-    hint: 'edit it, or give another name with --config',
+    hint: 'edit it, or name another file: tidemark init FILE',
   });
 }
 

@@ -1,9 +1,11 @@
 import { resolve } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { FileStore, Host } from '../host/host.ts';
-import type { RunRecord } from '../ledger/ledger.ts';
+import { listLeases } from '../ledger/lease.ts';
+import type { Holder, LedgerReader } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
-import { openRunWriter } from '../ledger/write.ts';
+import { type Scope, shardScope } from '../ledger/paths.ts';
 import { parseTemporary } from '../store/temporary.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
@@ -24,29 +26,62 @@ export interface Purged {
 
 /**
  * Gives back the bytes of what crashes left: temporaries and captures under our own naming and, when asked, the
- * quarantine. The `run` lease is held meanwhile, so no living driver of ours owns any of it. Nothing else is touched.
- * @throws TidemarkError `no-run`, `run-locked`
+ * quarantine. Nothing else is touched. It takes no lease, because it must work on a full disk; a driver that starts meanwhile
+ * writes under higher lease numbers than those listed here, so nothing of its is removed.
+ * @throws TidemarkError `no-run`, `run-locked`, `run-unknown-holder`
  */
 export async function purge(host: Host, folder: string, options: PurgeOptions): Promise<readonly Purged[]> {
   const root = resolve(options.cwd, folder);
-  const writer = await openRunWriter(host, root, { takeOver: false });
-  try {
-    const found = await orphans(host.files, root);
-    if (options.quarantine) found.push(...(await below(host.files, root, '.tidemark/quarantine')));
-    found.push(...(await orphanCaptures(host, root, writer.run)));
-    if (!options.dryRun) for (const { path } of found) await host.files.unlink(path);
-    return found;
-  } finally {
-    await writer.close();
-  }
+  const leases = await listLeases(host.files, root);
+  const ledger = await openLedger(host, root, { parseSettings });
+  if (ledger === null) throw noRun(root);
+  const holder = await ledger.holder();
+  if (holder !== null && holder.alive !== 'dead') throw heldBy(holder, root);
+  const found = await orphans(host.files, root, leases, ledger.run.identity.layout.groupSize);
+  if (options.quarantine) found.push(...(await below(host.files, root, '.tidemark/quarantine')));
+  found.push(...(await orphanCaptures(host, ledger)));
+  if (!options.dryRun) for (const { path } of found) await host.files.unlink(path);
+  return found;
 }
 
-/** Temporaries beside samples, and those of leases and whole files inside `.tidemark/`. */
-async function orphans(files: FileStore, root: string): Promise<Purged[]> {
+function noRun(root: string): TidemarkError {
+  return new TidemarkError('no-run', `${root} is no run of tidemark: it has no .tidemark/run.json`, {
+    where: root,
+    hint: `ls -la ${root}`,
+  });
+}
+
+function heldBy(holder: Holder, root: string): TidemarkError {
+  const who = `process ${holder.process.pid} on ${holder.process.hostname}`;
+  return holder.alive === 'alive'
+    ? new TidemarkError('run-locked', `${who} is writing to ${root}; what it has in hand looks like what a crash leaves`, {
+        where: root,
+        retry: 'later',
+        hint: 'wait for it',
+      })
+    : new TidemarkError(
+        'run-unknown-holder',
+        `${who} took ${root} at ${holder.takenAt}, and from this machine nobody can tell whether it still runs`,
+        {
+          where: root,
+          hint: `run it there, or make sure that it is dead and begin: tidemark resume ${root} --take-over`,
+        },
+      );
+}
+
+/** Temporaries beside samples, of leases that were there when we looked, and those of leases and whole files inside `.tidemark/`. */
+async function orphans(
+  files: FileStore,
+  root: string,
+  leases: ReadonlyMap<Scope, readonly number[]>,
+  shardRows: number,
+): Promise<Purged[]> {
   const found: Purged[] = [];
   for (const entry of (await files.list(root)) ?? []) {
-    if (entry.kind !== 'directory' || !entry.openable || entry.name === '.tidemark') continue;
-    found.push(...(await filesIn(files, root, entry.name, (name) => parseTemporary(name) !== null)));
+    const from = /^rows_(\d+)-\d+$/.exec(entry.name)?.[1];
+    if (entry.kind !== 'directory' || !entry.openable || from === undefined) continue;
+    const newest = leases.get(shardScope(Math.floor(Number(from) / shardRows)))?.at(-1) ?? 0;
+    found.push(...(await filesIn(files, root, entry.name, (name) => (parseTemporary(name)?.lease ?? Number.POSITIVE_INFINITY) <= newest)));
   }
   for (const folder of ['.tidemark', '.tidemark/leases'])
     found.push(...(await filesIn(files, root, folder, (name) => /\.[0-9a-f]{12}\.tmp$/.test(name))));
@@ -54,8 +89,8 @@ async function orphans(files: FileStore, root: string): Promise<Purged[]> {
 }
 
 /** What this run's killed drivers asked of the engine and never took away. The names carry the run's own digits. */
-async function orphanCaptures(host: Host, root: string, run: RunRecord): Promise<Purged[]> {
-  const settings = (await openLedger(host, root, { parseSettings }))?.settings ?? null;
+async function orphanCaptures(host: Host, ledger: LedgerReader): Promise<Purged[]> {
+  const { settings, run } = ledger;
   return settings === null ? [] : [...(await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId)))];
 }
 

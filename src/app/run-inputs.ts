@@ -5,6 +5,7 @@ import { LAYER_CONVENTION } from '../core/layers.ts';
 import type { RunIdentity, Settings } from '../core/settings.ts';
 import type { ConversationEncoder, Dataset } from '../dataset/dataset.ts';
 import { openDataset, type ScanProgress } from '../dataset/open-dataset.ts';
+import type { RowIndexStore } from '../dataset/row-index.ts';
 import { openConversationEncoder } from '../dataset/tokenizer.ts';
 import { readTargetModel, type TargetModel } from '../engine/model-files.ts';
 import type { FileReader } from '../host/host.ts';
@@ -21,6 +22,8 @@ export interface RunInputs {
 
 export interface OpenInputsOptions {
   readonly signal: AbortSignal;
+  /** Where the scan's findings are kept (`rowIndexStore`); default null: the dataset is scanned at each start. */
+  readonly rowIndex?: RowIndexStore | null;
   onScan(progress: ScanProgress): void;
 }
 
@@ -33,6 +36,7 @@ export async function openInputs(files: FileReader, settings: Settings, options:
     encoder,
     ...(encoderProblem === null ? {} : { encoderProblem }),
     maxTokens: settings.states.maxTokens,
+    rowIndex: options.rowIndex ?? null,
     signal: options.signal,
     onProgress: options.onScan,
   });

@@ -25,14 +25,10 @@ export async function settingsForResume(host: Host, folder: string, overrides: C
     });
   }
   if (ledger.settings === null) {
-    throw new TidemarkError(
-      'format-refused',
-      `${output}/.tidemark/settings.json is gone; what the run was begun with is still in run.json`,
-      {
-        where: output,
-        hint: 'run tidemark extract with the same configuration and this output folder',
-      },
-    );
+    throw new TidemarkError('format-refused', `what this run was last started with cannot be used: ${ledger.settingsProblem}`, {
+      where: output,
+      hint: 'tidemark extract with the configuration of the run and this --output goes on with it, and writes the settings anew',
+    });
   }
   return { ...overlaySettings(ledger.settings, overrides, cwd), output };
 }

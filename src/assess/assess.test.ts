@@ -54,6 +54,7 @@ interface LedgerParts {
   readonly records?: readonly RowRecord[];
   readonly history?: readonly RunJournalRecord[];
   readonly alive?: 'alive' | 'dead' | 'unknown';
+  readonly accepted?: readonly (readonly [number, number])[];
 }
 
 function ledgerOf(parts: LedgerParts): LedgerReader {
@@ -77,6 +78,7 @@ function ledgerOf(parts: LedgerParts): LedgerReader {
       },
     },
     settings: null,
+    settingsProblem: null,
     table,
     tableProblem: null,
     shardCount: 2,
@@ -88,6 +90,7 @@ function ledgerOf(parts: LedgerParts): LedgerReader {
       problems: [],
     }),
     history: async () => ({ records: (parts.history ?? []).map((record) => ({ ...record, lease: 1 })), problems: [] }),
+    accepted: async () => parts.accepted ?? [],
     holder: async () =>
       parts.alive === undefined
         ? null
@@ -226,6 +229,32 @@ describe('rows against the journals', () => {
     const read = await look(host, { ledger, machine: { mountOf } });
     expect(read.suspect).toEqual([]);
     expect(exitOf(read)).toBe(0);
+  });
+});
+
+describe('rows that the operator gave up', () => {
+  it('count as done where they have no sound file, and a bad one of theirs is set aside and not made again', async () => {
+    const host = await treeWith(
+      every.filter((row) => row !== 5),
+      (row) => (row === 4 ? { fill: 0 } : {}),
+    );
+    const committed = await Promise.all([0, 1, 2, 3].map((row) => commitOf(host, row)));
+    const aside: SetAsideRecord = { kind: 'set-aside', row: 4, verdict: 'poisoned', reason: 'zero', to: 'q', at: 1 };
+    const records = [...committed, aside, { ...(await commitOf(host, 3)), row: 5, identity: identityOf(idsOf(5)) }];
+    await host.files.unlink(`${FOLDER}/${layout.pathOf(3)}`);
+    const ledger = ledgerOf({ records, accepted: [[2, 6]] });
+    const report = await look(host, { ledger, level: 'content' });
+    // Row 2 has its committed file; 3 and 5 are lost and given up; 4 came out bad twice and would block.
+    expect(report.missing).toMatchObject({ accepted: 2, lost: 0 });
+    expect(report.totals).toMatchObject({ sound: 9, poisoned: 1, missing: 2 });
+    expect(report.plan.blockers).toEqual([]);
+    expect(report.plan.extract.count).toBe(0);
+    expect(report.plan.steps.filter((step) => step.what === 'set-aside').map((step) => step.ranges)).toEqual([[[4, 5]]]);
+    expect(codes(report)).toContain('TM-S19');
+    expect(codes(report)).not.toContain('TM-S06');
+    expect(exitOf(report)).toBe(3);
+    await host.files.unlink(`${FOLDER}/${layout.pathOf(4)}`);
+    expect(exitOf(await look(host, { ledger, level: 'content' }))).toBe(0);
   });
 });
 

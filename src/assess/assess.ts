@@ -1,20 +1,29 @@
 import type { Finding, Severity } from '../core/finding.ts';
 import { indicesOf, rangesOf } from '../core/ranges.ts';
-import type { Plan, Report, VerdictGroup } from '../core/report.ts';
-import { VERDICT_KINDS } from '../core/verdict.ts';
-import { sampleFindings, twicePoisoned } from './findings.ts';
+import type { Plan, Rate, Report, VerdictGroup } from '../core/report.ts';
+import { levelAtLeast, VERDICT_KINDS } from '../core/verdict.ts';
+import { crashFindings, type EndSeen } from './crash-rules.ts';
+import { type FindingContext, sampleFindings, twicePoisoned } from './findings.ts';
 import { type AssessDeps, type Gathering, type GatherOptions, gather } from './gather.ts';
 import type { Gathered } from './gathered.ts';
 import { hostFindings } from './host-rules.ts';
 import { type Judged, judge } from './judge.ts';
 import { ledgerFindings } from './ledger-rules.ts';
+import { leftoverFindings } from './leftover-findings.ts';
+import { placeByContent } from './placement.ts';
 import { reportOf } from './report.ts';
 import { fitsNow, suspicionOf } from './suspicion.ts';
+import { eventsAround } from './system-log.ts';
 import { readTimes, type TimesSeen } from './times.ts';
+import { treeFindings } from './tree-findings.ts';
 
 export interface AssessOptions extends GatherOptions {
   /** Makes the plan: `planOf` of recover/planner.ts. Handed in, because assessment knows nothing of recovery. */
   readonly plan: (facts: PlanInput) => Plan;
+  /** Samples a second that the operator expects: one more source for the time that is left. */
+  readonly rate?: number;
+  /** Why the run's own record cannot be used, where the folder was a run of ours. */
+  readonly lostRun?: string | null;
   /** Files left in the engine's staging folder, where the caller has looked. */
   readonly staged?: { readonly folder: string; readonly files: number; readonly bytes: number } | null;
 }
@@ -29,7 +38,8 @@ export interface PlanInput {
   readonly blockers: readonly string[];
   readonly tokensOf: ((row: number) => number | null) | null;
   readonly bytesPerToken: number | null;
-  readonly rates: readonly { readonly perSecond: number; readonly source: string }[];
+  readonly rates: readonly Rate[];
+  readonly accepted: Report['suspect'];
 }
 
 /** A finding of these is nothing that a program may settle. */
@@ -48,18 +58,25 @@ export async function assessFolder(deps: AssessDeps, options: AssessOptions): Pr
   }
 }
 
-async function conclude({ gathered, deepen }: Gathering, options: AssessOptions): Promise<Report> {
-  let judged = judge(gathered);
-  const times = timesOf(gathered);
+async function conclude(gathering: Gathering, options: AssessOptions): Promise<Report> {
+  const times = timesOf(gathering.gathered);
+  const usualGapMs = times?.usualGapMs ?? 0;
+  let gathered = placeByContent(gathering.gathered);
+  let judged = judge(gathered, usualGapMs);
   let suspicion = suspicionOf(gathered, judged, times);
   if (options.level === 'identity' && fitsNow(suspicion)) {
-    await deepen([...indicesOf(suspicion.ranges)]);
-    judged = judge(gathered);
+    await gathering.deepen([...indicesOf(suspicion.ranges)].map((row) => numberOf(gathered, row)));
+    gathered = placeByContent(gathering.gathered);
+    judged = judge(gathered, usualGapMs);
     suspicion = suspicionOf(gathered, judged, times);
   }
-  const context = { gathered, judged };
-  const samples = sampleFindings(context);
-  const ledger = ledgerFindings(context);
+  const context: FindingContext = { gathered, judged };
+  const norms = levelAtLeast(options.level, 'identity')
+    ? await gathering.norms(soundRows(gathered, judged), (row) => numberOf(gathered, row))
+    : null;
+  const end = await endOf(gathering, judged, times);
+  const samples = [...sampleFindings(context), ...leftoverFindings(context), ...treeFindings({ ...context, norms })];
+  const ledger = ledgerFindings(context, options.lostRun ?? null);
   const codes = new Set([...samples, ...ledger].map((found) => found.code));
   const plan = options.plan({
     groups: judged.groups,
@@ -71,7 +88,11 @@ async function conclude({ gathered, deepen }: Gathering, options: AssessOptions)
     blockers: BLOCKERS.filter((code) => codes.has(code)),
     tokensOf: tokensOf(gathered),
     bytesPerToken: bytesPerToken(gathered, judged),
-    rates: times?.rates ?? [],
+    rates: [
+      ...(times?.rates ?? []),
+      ...(options.rate === undefined || !(options.rate > 0) ? [] : [{ perSecond: options.rate, source: 'given with --rate' }]),
+    ],
+    accepted: gathered.ledger?.accepted ?? [],
   });
   const host = hostFindings({
     ...context,
@@ -80,7 +101,29 @@ async function conclude({ gathered, deepen }: Gathering, options: AssessOptions)
     extract: plan.extract,
     staged: options.staged ?? null,
   });
-  return reportOf({ gathered, judged, times, suspicion, plan, findings: inOrder([...samples, ...ledger, ...host]) });
+  const crash = crashFindings({ ...context, end, pace: times?.pace ?? null });
+  const findings = inOrder([...samples, ...ledger, ...host, ...crash]);
+  return reportOf({ gathered, judged, times, suspicion, plan, findings, end });
+}
+
+/** The number of the file that a row's facts were read from. */
+function numberOf(gathered: Gathered, row: number): number {
+  return gathered.placed?.fileOf[row] ?? row;
+}
+
+function soundRows(gathered: Gathered, judged: Judged): number[] {
+  const sound = VERDICT_KINDS.indexOf('sound');
+  const rows: number[] = [];
+  for (let row = 0; row < gathered.columns.rows; row += 1) if (judged.kinds[row] === sound) rows.push(row);
+  return rows;
+}
+
+/** What the machine's logs say of the end. While something runs there was none; without a file nobody knows where to look. */
+async function endOf(gathering: Gathering, judged: Judged, times: TimesSeen | null): Promise<EndSeen> {
+  if (judged.running || times === null) return { events: [], notRead: [] };
+  const { events, notRead } = await gathering.systemLog();
+  const { bootedAt } = gathering.gathered.host;
+  return { events: eventsAround(events, times.lastMs, bootedAt.known ? Date.parse(bootedAt.value) : null), notRead };
 }
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
@@ -93,7 +136,9 @@ function inOrder(findings: readonly Finding[]): Finding[] {
 /** When each file came: the journals' word where they have one, the files' own times otherwise. */
 function timesOf(gathered: Gathered): TimesSeen | null {
   const { columns } = gathered;
+  const table = gathered.dataset?.table;
   const times: number[] = [];
+  const tokens: number[] = [];
   let recorded = 0;
   for (let row = 0; row < columns.rows; row += 1) {
     const modified = columns.modifiedMs[row] ?? 0;
@@ -101,10 +146,14 @@ function timesOf(gathered: Gathered): TimesSeen | null {
     const committed = columns.committedMs[row] ?? 0;
     if (committed !== 0) recorded += 1;
     times.push(committed !== 0 ? committed : modified);
+    // What the file holds, where that was read; padding takes its time, too.
+    const held = columns.fileTokens[row] ?? 0;
+    tokens.push(held > 0 ? held : (table?.at(row)?.tokens ?? 0));
   }
   const source =
     recorded === times.length ? "the journals' commit times" : recorded === 0 ? "the files' own times" : "journals and files' own times";
-  return readTimes(Float64Array.from(times), gathered.nowMs, source);
+  const known = tokens.length > 0 && tokens.every((count) => count > 0);
+  return readTimes(Float64Array.from(times), gathered.nowMs, source, known ? Float64Array.from(tokens) : null);
 }
 
 function tokensOf(gathered: Gathered): ((row: number) => number | null) | null {

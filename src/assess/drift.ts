@@ -25,9 +25,10 @@ export function driftOf(otherIds: ReadonlyMap<number, string>, table: RowLookup 
   const holds = new Map<number, number | null>();
   if (rows.length > 0 && table !== null) {
     const byIdentity = new Map<string, number>();
+    const asked = new Set(otherIds.values());
     for (let row = table.rows - 1; row >= 0; row -= 1) {
       const wanted = table.at(row);
-      if (wanted !== null) byIdentity.set(wanted.stripped, row);
+      if (wanted !== null && asked.has(wanted.stripped)) byIdentity.set(wanted.stripped, row);
     }
     let last = 0;
     for (const row of rows) {
@@ -44,27 +45,37 @@ export function driftOf(otherIds: ReadonlyMap<number, string>, table: RowLookup 
   return { holds, ...shiftsOf(rows, holds) };
 }
 
+/**
+ * Stretches of rows that are off by one distance. A stretch, not a count: where the rows were dealt to several ranks the same
+ * distance turns up here and there by chance, and that is no shift (numbering.ts).
+ */
 function shiftsOf(rows: readonly number[], holds: ReadonlyMap<number, number | null>): Pick<Drift, 'shifted' | 'shifts'> {
-  const byDistance = new Map<number, number[]>();
+  const runs: { by: number; rows: number[] }[] = [];
   for (const row of rows) {
     const held = holds.get(row) ?? null;
     if (held === null || held === row) continue;
-    const list = byDistance.get(held - row) ?? [];
-    list.push(row);
-    byDistance.set(held - row, list);
+    const last = runs.at(-1);
+    if (last !== undefined && last.by === held - row) last.rows.push(row);
+    else runs.push({ by: held - row, rows: [row] });
   }
   const shifted = new Set<number>();
   const shifts: { from: number; to: number; by: number; count: number }[] = [];
-  for (const [by, list] of byDistance) {
-    if (list.length < SHIFT_LEAST) continue;
-    for (const row of list) shifted.add(row);
-    shifts.push({ from: list[0] ?? 0, to: (list.at(-1) ?? 0) + 1, by, count: list.length });
+  for (const run of runs) {
+    if (run.rows.length < SHIFT_LEAST) continue;
+    for (const row of run.rows) shifted.add(row);
+    const from = run.rows[0] ?? 0;
+    const to = (run.rows.at(-1) ?? 0) + 1;
+    const last = shifts.at(-1);
+    // Files exchanged in the middle of a shift do not make it two.
+    if (last !== undefined && last.by === run.by) shifts[shifts.length - 1] = { ...last, to, count: last.count + run.rows.length };
+    else shifts.push({ from, to, by: run.by, count: run.rows.length });
   }
-  shifts.sort((a, b) => a.from - b.from);
-  // The row that was taken out of the dataset has a file right before the shift, and no row to hold.
+  // A short run of a distance that is a shift's belongs to it; the row that was taken out of the dataset has a file
+  // right before the shift, and no row to hold.
   for (const row of rows) {
-    if (holds.get(row) !== null) continue;
-    if (shifts.some((shift) => row >= shift.from - NEAR_ROWS && row < shift.to + NEAR_ROWS)) shifted.add(row);
+    const held = holds.get(row) ?? null;
+    const near = shifts.filter((shift) => row >= shift.from - NEAR_ROWS && row < shift.to + NEAR_ROWS);
+    if (held === null ? near.length > 0 : near.some((shift) => shift.by === held - row)) shifted.add(row);
   }
   return { shifted, shifts };
 }

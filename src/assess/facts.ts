@@ -47,7 +47,18 @@ export function packFacts(facts: RowFacts): number {
   return packed;
 }
 
+const unpacked: (RowFacts | undefined)[] = new Array(COMBINATIONS);
+
+/** The facts of a number; remembered, because a tree has few different ones and asks for them many times. */
 export function unpackFacts(packed: number): RowFacts {
+  const known = unpacked[packed];
+  if (known !== undefined) return known;
+  const facts = unpackAnew(packed);
+  unpacked[packed] = facts;
+  return facts;
+}
+
+function unpackAnew(packed: number): RowFacts {
   const facts: Record<string, string> = {};
   let rest = packed;
   for (const name of [...NAMES].reverse()) {

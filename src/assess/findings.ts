@@ -1,7 +1,8 @@
 import type { Finding, Remedy, Severity } from '../core/finding.ts';
 import { formatRanges, type IndexRange, mergeRanges, rangesOf } from '../core/ranges.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { formatCount } from '../core/units.ts';
 import type { Reason, VerdictKind } from '../core/verdict.ts';
+import { unpackFacts } from './facts.ts';
 import type { Gathered } from './gathered.ts';
 import type { Judged } from './judge.ts';
 import { describeRows, oddTokens } from './row-words.ts';
@@ -49,7 +50,6 @@ export function sampleFindings(context: FindingContext): Finding[] {
     ...unreadableFiles(context),
     ...missingFiles(context),
     ...unrecordedFiles(context),
-    ...leftovers(context),
   ];
 }
 
@@ -63,7 +63,7 @@ function byReason(context: FindingContext, verdict: VerdictKind): string {
   return groups.map((group) => `${formatCount(group.count)} ${group.reason}`).join(', ');
 }
 
-function files(count: number): string {
+export function files(count: number): string {
   return `${formatCount(count)} ${count === 1 ? 'file' : 'files'}`;
 }
 
@@ -192,7 +192,7 @@ function missingFiles(context: FindingContext): Finding[] {
     const title = `${formatCount(rows.length)} ${rows.length === 1 ? 'row has' : 'rows have'} no file far behind the frontier`;
     const evidence =
       `inference: a hole more than ${judged.concurrency.value} rows (concurrency ${judged.concurrency.source}) behind the last file is a failure ` +
-      `of its own, not the crash${oddTokens(gathered.dataset?.table ?? null, rows)}`;
+      `of its own, not the crash${batches(rows)}${oddTokens(gathered.dataset?.table ?? null, rows)}`;
     found.push(finding('TM-S08', 'warning', title, evidence, resume, rangesOf(rows)));
   }
   if (judged.setAside.length > 0) {
@@ -200,6 +200,18 @@ function missingFiles(context: FindingContext): Finding[] {
     found.push(finding('TM-S09', 'info', title, 'journals: their files were moved into quarantine', resume, rangesOf(judged.setAside)));
   }
   return found;
+}
+
+/** So many neighbours that failed together are a batch. */
+const BATCH_LEAST = 4;
+
+/** Rows that failed side by side failed together. */
+function batches(rows: readonly number[]): string {
+  const clusters = rangesOf(rows).filter(([from, to]) => to - from >= BATCH_LEAST);
+  if (clusters.length === 0) return '';
+  const sizes = [...new Set(clusters.map(([from, to]) => to - from))].sort((a, b) => a - b);
+  const each = sizes.length === 1 ? `of ${sizes[0]} rows` : `of ${sizes[0]} to ${sizes.at(-1)} rows`;
+  return `; ${clusters.length === 1 ? 'one cluster' : `${formatCount(clusters.length)} clusters`} ${each}, as when whole batches fail: ${formatRanges(clusters, 6)}`;
 }
 
 function rowsIn(from: number, to: number): number[] {
@@ -223,7 +235,7 @@ function unrecordedFiles(context: FindingContext): Finding[] {
     };
     found.push(finding('TM-S10', 'info', title, evidence, remedy, ranges));
   }
-  const unprovable = rangesIn(context, 'sound', 'unprovable');
+  const unprovable = withoutChecksums(context);
   if (unprovable.length > 0 && gathered.dataset !== null) {
     const remedy: Remedy = {
       text: 'nothing in these files can prove their bytes; compare a few with fresh extractions',
@@ -237,63 +249,12 @@ function unrecordedFiles(context: FindingContext): Finding[] {
 }
 
 /** Things that are no row's file: counted, listed, never touched without being told. */
-function leftovers(context: FindingContext): Finding[] {
-  const { gathered } = context;
-  const found: Finding[] = [];
-  const of = (...kinds: readonly string[]) => gathered.extras.filter((extra) => kinds.includes(extra.kind));
-  const ours = of('temp').filter((extra) => /\.tidemark-L\d+\.\d+\.tmp$/.test(extra.path));
-  const sum = (extras: readonly { readonly bytes: number }[]): string =>
-    formatBytes(extras.reduce((bytes, extra) => bytes + extra.bytes, 0));
-  const list = (extras: readonly { readonly path: string }[]): string =>
-    extras
-      .slice(0, 5)
-      .map((extra) => extra.path)
-      .join(', ') + (extras.length > 5 ? ` and ${formatCount(extras.length - 5)} more` : '');
-  const purge: Remedy = {
-    text: 'remove them; refused while anything writes here',
-    kind: 'fix',
-    commands: [command(context, 'purge')],
-  };
-  if (ours.length > 0) {
-    const title = `${formatCount(ours.length)} orphan temporar${ours.length === 1 ? 'y' : 'ies'}, ${sum(ours)} to reclaim`;
-    found.push(finding('TM-S12', 'warning', title, `listing: ${list(ours)}`, purge));
+/** Sound files with nothing in them that could prove their bytes. */
+function withoutChecksums(context: FindingContext): IndexRange[] {
+  const { facts } = context.gathered.columns;
+  const rows: number[] = [];
+  for (const [from, to] of rangesIn(context, 'sound', 'unprovable')) {
+    for (let row = from; row < to; row += 1) if (unpackFacts(facts[row] ?? 0).checksum === 'unprovable') rows.push(row);
   }
-  const quarantine = of('quarantine');
-  if (quarantine.length > 0) {
-    found.push(
-      finding(
-        'TM-S13',
-        'info',
-        `${files(quarantine.length)} in quarantine, ${sum(quarantine)} to reclaim`,
-        `listing: ${list(quarantine)}`,
-        {
-          ...purge,
-          kind: 'decision',
-          commands: [command(context, 'purge', '--quarantine')],
-        },
-      ),
-    );
-  }
-  const elsewhere = of('duplicate', 'wrong-folder', 'beyond-dataset', 'off-pattern');
-  if (elsewhere.length > 0) {
-    const remedy: Remedy = {
-      text: 'they were not counted; one that holds a row whose own file is bad can be moved to that name by hand',
-      kind: 'decision',
-      commands: [command(context, 'assess', '--json')],
-    };
-    const title = `${files(elsewhere.length)} under other names look${elsewhere.length === 1 ? 's' : ''} like samples`;
-    found.push(finding('TM-S14', 'warning', title, `listing: ${list(elsewhere)}`, remedy));
-  }
-  const foreign = gathered.extras.filter((extra) => !ours.includes(extra) && !quarantine.includes(extra) && !elsewhere.includes(extra));
-  if (foreign.length + gathered.extrasLeftOut > 0) {
-    const more = gathered.extrasLeftOut > 0 ? `; ${formatCount(gathered.extrasLeftOut)} more are counted and not listed` : '';
-    const remedy: Remedy = {
-      text: 'they are somebody\u2019s; nothing here touches them',
-      kind: 'decision',
-      commands: [command(context, 'assess', '--json')],
-    };
-    const title = `${files(foreign.length + gathered.extrasLeftOut)} and folders that are no samples, ${sum(foreign)}`;
-    found.push(finding('TM-S15', 'info', title, `listing: ${list(foreign)}${more}`, remedy));
-  }
-  return found;
+  return rangesOf(rows);
 }

@@ -20,7 +20,8 @@ export class LedgerNotes {
   readonly poisonedAgain: number[] = [];
   readonly #segments = new Map<string, [number, number][]>();
 
-  add(state: ShardState, hasFile: (row: number) => boolean): void {
+  /** @param isAccepted rows that the operator gave up: their failures are no news any more */
+  add(state: ShardState, hasFile: (row: number) => boolean, isAccepted: (row: number) => boolean): void {
     this.problems.push(...state.problems);
     for (const [row, record] of [...state.rows].sort((a, b) => a[0] - b[0])) {
       switch (record.kind) {
@@ -29,7 +30,7 @@ export class LedgerNotes {
           this.#addSegment(record.segment, row);
           break;
         case 'failure': {
-          if (hasFile(row)) break;
+          if (hasFile(row) || isAccepted(row)) break;
           const seen = this.failures.get(record.class) ?? { rows: [], message: record.message, final: 0 };
           if (seen.rows.length < FAILED_ROWS_MOST) seen.rows.push(row);
           if (record.final) seen.final += 1;
@@ -37,7 +38,7 @@ export class LedgerNotes {
           break;
         }
         case 'set-aside':
-          if (record.verdict === 'poisoned' && hasFile(row)) this.poisonedAgain.push(row);
+          if (record.verdict === 'poisoned' && hasFile(row) && !isAccepted(row)) this.poisonedAgain.push(row);
       }
     }
   }
@@ -88,7 +89,12 @@ export async function gatherLedger(
     segmentRows: notes.segmentRows,
     problems: [...problems, ...notes.problems],
     tableProblem: ledger.tableProblem,
+    settingsProblem: ledger.settingsProblem,
     failures: notes.failures,
+    accepted: await ledger.accepted(),
+    acceptances: records.flatMap((record) =>
+      record.kind === 'accept' ? [{ at: record.at, ranges: record.ranges, reason: record.reason }] : [],
+    ),
     poisonedTwice: notes.poisonedAgain,
     datasetChange: changeOf(ledger, options.given),
   };

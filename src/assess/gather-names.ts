@@ -112,6 +112,10 @@ function sort(layout: Layout, found: Found, below: string[], folder: string, ent
       if (parsed.inPlace) found.present.push(parsed.index);
       else found.misplaced.push({ path, index: parsed.index });
       return;
+    case 'duplicate':
+      found.otherNames.push({ path, index: parsed.index });
+      return;
+    case 'unplaced':
     case 'foreign':
       if (entry.kind === 'link' && isLayoutFolder(layout, path)) {
         // A shard moved to another disk and linked back: its rows are there, and taking them for missing would extract them again.

@@ -1,11 +1,12 @@
 import { identityOf, strippedLength } from '../core/identity.ts';
 import { type Level, levelAtLeast } from '../core/verdict.ts';
 import type { Damage } from '../format/tensors.ts';
-import type { FileReader } from '../host/host.ts';
+import type { FileReader, FileStat } from '../host/host.ts';
 import type { CommitRecord, RowRecord } from '../ledger/ledger.ts';
 import type { StoredSample, StoreReader } from '../store/store.ts';
 import { NOTHING_SEEN, packFacts, type RowFacts } from './facts.ts';
 import { type Guard, refusalOf } from './gather-guard.ts';
+import { tokensWithoutIds } from './gather-lengths.ts';
 import { scanValues } from './gather-values.ts';
 import type { RowLookup } from './gathered.ts';
 import { DEPTH, type Note, type RowColumns } from './row-columns.ts';
@@ -23,6 +24,8 @@ export interface RowReading {
   readonly columns: RowColumns;
   /** Rows whose file a live process may be writing now. */
   readonly mayBeOpen: (row: number, modifiedMs: number) => boolean;
+  /** Rows that the operator gave up. */
+  readonly isAccepted: (row: number) => boolean;
 }
 
 type Writable = { -readonly [K in keyof RowFacts]: RowFacts[K] };
@@ -36,21 +39,23 @@ export async function readRow(reading: RowReading, row: number, level: Level, re
   columns.otherIds.delete(row);
   try {
     const path = `${store.folder}/${store.layout.pathOf(row)}`;
-    const stat = await guard.run(`looking at ${path}`, OPEN_LIMIT_MS, () => files.stat(path));
+    const commit = record !== undefined && isCommit(record) ? record : null;
+    // What is opened says itself what it is: only a level that opens nothing looks at the name.
+    const opens = levelAtLeast(level, 'structure');
+    const opened = opens ? await guard.run(`opening ${path}`, OPEN_LIMIT_MS, () => store.open(row)) : null;
+    const stat = opens ? (opened?.stat ?? null) : await guard.run(`looking at ${path}`, OPEN_LIMIT_MS, () => files.stat(path));
     if (stat !== null) {
-      columns.bytes[row] = stat.bytes;
-      columns.modifiedMs[row] = stat.modifiedMs;
-      columns.allocated[row] = stat.allocatedBytes;
-      facts.file = reading.mayBeOpen(row, stat.modifiedMs) ? 'open' : 'yes';
-      const commit = record !== undefined && isCommit(record) ? record : null;
+      takeStat(reading, row, stat, facts);
       if (stat.kind === 'file' && stat.bytes === 0) {
         facts.whole = 'no';
         note(seen, 'empty', 'the file is there and empty');
-      } else if (levelAtLeast(level, 'structure')) {
+      } else if (opened !== null && !opened.ok) {
+        takeDamage(opened.damage, facts, seen);
+      } else if (opened !== null) {
         const limitMs = OPEN_LIMIT_MS + (levelAtLeast(level, 'checksum') ? stat.bytes / SLOWEST_BYTES_PER_MS : 0);
-        await guard.run(`reading ${path}`, limitMs, () => readFile(reading, row, level, commit, facts, seen));
+        await guard.run(`reading ${path}`, limitMs, () => readSample(reading, row, level, commit, opened.sample, facts, seen));
       }
-      if ((facts.file as RowFacts['file']) !== 'no' && commit !== null && commit.bytes !== stat.bytes && facts.checksum !== 'differs') {
+      if (commit !== null && commit.bytes !== stat.bytes && facts.checksum !== 'differs') {
         facts.checksum = 'differs';
         if (facts.whole !== 'no') note(seen, 'checksum', `it has ${stat.bytes} bytes, the journal recorded ${commit.bytes}`);
       }
@@ -58,10 +63,18 @@ export async function readRow(reading: RowReading, row: number, level: Level, re
   } catch (error) {
     const refusal = refusalOf(error);
     if (refusal === null) throw error;
-    if (facts.file === 'no') facts.file = 'yes';
+    if (facts.file === 'no') {
+      facts.file = 'yes';
+      // What may not be opened may still be looked at; a mount that does not answer is not asked again.
+      const stat =
+        refusal.reason === 'permission' ? await files.stat(`${store.folder}/${store.layout.pathOf(row)}`).catch(() => null) : null;
+      if (stat !== null) takeStat(reading, row, stat, facts);
+    }
     facts.readable = 'no';
     note(seen, refusal.reason, refusal.detail);
   }
+  // A committed file counts whatever was said of its row; once it is gone the operator's word does.
+  if ((facts.file as RowFacts['file']) === 'no' && reading.isAccepted(row)) facts.ledger = 'accepted';
   columns.facts[row] = packFacts(facts);
   columns.setNote(row, seen.note, seen.detail);
 }
@@ -71,26 +84,23 @@ interface Seen {
   detail: string | null;
 }
 
-async function readFile(
+function takeStat(reading: RowReading, row: number, stat: FileStat, facts: Writable): void {
+  const { columns } = reading;
+  columns.bytes[row] = stat.bytes;
+  columns.modifiedMs[row] = stat.modifiedMs;
+  columns.allocated[row] = stat.allocatedBytes;
+  facts.file = reading.mayBeOpen(row, stat.modifiedMs) ? 'open' : 'yes';
+}
+
+async function readSample(
   reading: RowReading,
   row: number,
   level: Level,
   commit: CommitRecord | null,
+  sample: StoredSample,
   facts: Writable,
   seen: Seen,
 ): Promise<void> {
-  const opened = await reading.store.open(row);
-  if (opened === null) {
-    // Gone between the listing and now: somebody is at work here, and the row has no file.
-    facts.file = 'no';
-    facts.whole = 'unread';
-    return;
-  }
-  if (!opened.ok) {
-    takeDamage(opened.damage, facts, seen);
-    return;
-  }
-  const { sample } = opened;
   try {
     facts.readable = 'yes';
     facts.whole = 'yes';
@@ -116,7 +126,10 @@ function readShape(reading: RowReading, row: number, sample: StoredSample, facts
   facts.shape = misfit === null ? 'fits' : 'misfit';
   if (misfit !== null) {
     note(seen, 'shape', misfit);
-    return;
+    const tokens = tokensWithoutIds(layout, sample.tensors);
+    if (tokens === null) return;
+    reading.columns.depth[row] = (reading.columns.depth[row] ?? 0) | DEPTH.noIds;
+    reading.columns.fileTokens[row] = tokens;
   }
   const parts = layout.stateTensors.map((name) => {
     const tensor = sample.tensors.get(name);
@@ -190,7 +203,12 @@ async function readBytes(
 }
 
 async function readValues(reading: RowReading, row: number, sample: StoredSample, facts: Writable, seen: Seen): Promise<void> {
-  const values = await scanValues(sample, reading.store.layout.stateTensors);
+  // In the order of the file: an inflated one cannot be read backwards.
+  const place = (name: string): number => sample.tensors.get(name)?.fileOffset ?? 0;
+  const values = await scanValues(
+    sample,
+    [...reading.store.layout.stateTensors].sort((a, b) => place(a) - place(b)),
+  );
   switch (values.kind) {
     case 'good':
       facts.values = 'good';
@@ -239,8 +257,15 @@ function takeDamage(damage: Damage, facts: Writable, seen: Seen): void {
   note(seen, known.includes(damage.reason) ? (damage.reason as Note) : 'structure', damage.detail);
 }
 
-export function ledgerWord(reading: { readonly table: RowLookup | null }, row: number, record: RowRecord | undefined): RowFacts['ledger'] {
-  if (reading.table !== null && reading.table.at(row) === null) return 'accepted';
+export function ledgerWord(
+  reading: Pick<RowReading, 'table' | 'isAccepted'>,
+  row: number,
+  record: RowRecord | undefined,
+): RowFacts['ledger'] {
+  const { table } = reading;
+  // A row that its own run's limit left out was given up by whoever set the limit; a malformed one was given up by nobody.
+  if (table !== null && table.at(row) === null && !reading.isAccepted(row)) return table.isDropped(row) ? 'accepted' : 'failed';
+  if (reading.isAccepted(row) && (record === undefined || !isCommit(record))) return 'accepted';
   switch (record?.kind) {
     case undefined:
       return 'none';

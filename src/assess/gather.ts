@@ -1,15 +1,22 @@
-import { messageOf, TidemarkError } from '../core/errors.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { IndexRange } from '../core/ranges.ts';
 import type { Level } from '../core/verdict.ts';
 import type { RowTable } from '../format/row-table.ts';
-import type { Clock, Fact, FileReader, Machine } from '../host/host.ts';
+import type { Clock, FileReader, Machine } from '../host/host.ts';
 import type { LedgerReader, RowRecord, ShardState } from '../ledger/ledger.ts';
 import type { StoreReader } from '../store/store.ts';
 import { NOTHING_SEEN, packFacts } from './facts.ts';
-import { createGuard, type Guard, pooled, refusalOf } from './gather-guard.ts';
+import { createGuard, type Guard, pooled } from './gather-guard.ts';
+import { gatherBlocked, gatherHost, gatherWriters } from './gather-host.ts';
 import { gatherLedger, LedgerNotes } from './gather-ledger.ts';
+import { applyLengths } from './gather-lengths.ts';
 import { gatherExtras, gatherNames, type Names } from './gather-names.ts';
+import { gatherNorms } from './gather-norms.ts';
 import { isCommit, ledgerWord, type RowReading, readRow } from './gather-rows.ts';
-import type { FolderSeen, Gathered, HostSeen, Known, RowLookup, WriterSeen } from './gathered.ts';
+import { gatherSystemLog, type SystemLogSeen } from './gather-system-log.ts';
+import { applyTruncation, gatherTruncation } from './gather-truncation.ts';
+import type { FolderSeen, Gathered, GivenLog, RowLookup } from './gathered.ts';
+import type { NormMix } from './norm-mix.ts';
 import { RowColumns } from './row-columns.ts';
 
 export interface AssessDeps {
@@ -19,7 +26,12 @@ export interface AssessDeps {
   readonly store: StoreReader;
   readonly ledger: LedgerReader | null;
   /** The dataset that was given; without it the table that the folder keeps is used. */
-  readonly dataset: { readonly path: string; readonly table: RowTable } | null;
+  readonly dataset: {
+    readonly path: string;
+    readonly table: RowTable;
+    /** The token ids of one row, read again: with it files cut at a common length are told from files of another row. */
+    readonly readRow?: (row: number) => Promise<Uint32Array>;
+  } | null;
 }
 
 export interface GatherOptions {
@@ -29,6 +41,8 @@ export interface GatherOptions {
   /** The `run` lease that the caller holds itself, so that it does not take itself for another writer. */
   readonly ownLease?: number;
   readonly signal?: AbortSignal;
+  /** Old logs of the driver or the server (gather-log.ts): rows named there count as failed where they have no file. */
+  readonly logs?: readonly GivenLog[];
   /** Rows read so far, of those that have a file. */
   readonly onProgress?: (done: number, total: number) => void;
 }
@@ -38,12 +52,15 @@ const CHUNK_ROWS = 2048;
 const WIDTH = 32;
 /** While something writes here, an unrecorded file younger than this may still be growing. */
 const YOUNG_MS = 10 * 60_000;
-const PROBE_LIMIT_MS = 10_000;
 
 /** A tree and what it takes to read more of it: the suspect files are read again, deeper, once they are known. */
 export interface Gathering {
   readonly gathered: Gathered;
-  deepen(rows: readonly number[]): Promise<void>;
+  deepen(numbers: readonly number[]): Promise<void>;
+  /** Whether the last states of these rows are of one kind; `fileOf` gives a row's file number. */
+  norms(rows: readonly number[], fileOf: (row: number) => number): Promise<NormMix | null>;
+  /** What the machine's logs say. */
+  systemLog(): Promise<SystemLogSeen>;
   /** Lets go of the watch over hanging calls. */
   dispose(): void;
 }
@@ -65,6 +82,8 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   const nowMs = deps.clock.now();
   const host = await gatherHost(deps, guard);
   const writers = await gatherWriters(deps, guard);
+  const blocked = await gatherBlocked(deps, guard);
+  const isAccepted = memberOf(deps.ledger === null ? [] : await deps.ledger.accepted());
   const holder = deps.ledger === null ? null : await deps.ledger.holder();
   const names = await gatherNames({ files: deps.files, folder: store.folder, layout: store.layout, guard, signal: options.signal });
   if (names === null) {
@@ -84,12 +103,16 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     guard,
     table: dataset?.table ?? null,
     columns,
+    isAccepted,
     mayBeOpen: (row, modifiedMs) => alive && (openPaths.has(store.layout.pathOf(row)) || nowMs - modifiedMs < YOUNG_MS),
   };
   const closed = closedRows(deps, names, rows.count);
   const notes = new LedgerNotes();
   const deepRecords = new ShardCache(deps.ledger);
   await readRows(deps, options, reading, { present, closed, width, notes, total: names.present.length });
+  const lengths = applyLengths(columns, dataset?.table ?? null);
+  const truncation = await gatherTruncation(columns, dataset?.table ?? null, deps.dataset?.readRow ?? null);
+  applyTruncation(columns, truncation);
   const { extras, leftOut } = await gatherExtras(names, {
     files: deps.files,
     folder: store.folder,
@@ -120,16 +143,25 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     temporaryRows: names.temporaryRows,
     host,
     writers,
+    blocked,
+    logs: options.logs ?? [],
+    truncation,
+    lengths,
     ledger,
   };
   return {
     gathered,
     dispose: () => guard.dispose(),
-    deepen: (deeper) =>
-      pooled(deeper, width, async (row) => {
+    deepen: async (deeper) => {
+      await pooled(deeper, width, async (row) => {
         options.signal?.throwIfAborted();
         await readRow(reading, row, 'content', (await deepRecords.of(row))?.rows.get(row));
-      }),
+      });
+      applyLengths(columns, dataset?.table ?? null);
+      applyTruncation(columns, truncation);
+    },
+    norms: (some, fileOf) => gatherNorms({ store, guard, width, rows: some, fileOf }),
+    systemLog: () => gatherSystemLog(deps.files, guard),
   };
 }
 
@@ -168,7 +200,7 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
       await readRow(reading, row, options.level, state?.rows.get(row));
       done += 1;
     });
-    if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0);
+    if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0, reading.isAccepted);
     options.onProgress?.(done, pass.total);
   }
 }
@@ -237,40 +269,15 @@ function foldersOf(deps: AssessDeps, rows: number, present: Uint8Array): FolderS
   return folders;
 }
 
-async function gatherHost(deps: AssessDeps, guard: Guard): Promise<HostSeen> {
-  const { folder } = deps.store;
-  const facts = await deps.machine.facts();
-  const mount = await known(guard, `the mount of ${folder}`, () => deps.machine.mountOf(folder));
-  const space = await known(guard, `the free space of ${folder}`, async () => ({
-    known: true,
-    value: await deps.files.space(folder),
-    source: 'statfs',
-  }));
-  return {
-    hostname: facts.hostname,
-    bootId: facts.bootId,
-    bootedAt: facts.bootedAt,
-    memoryBytes: facts.memoryBytes,
-    dirty: facts.dirty,
-    mount,
-    space,
+/** Membership in ascending, merged ranges, by halving. */
+function memberOf(ranges: readonly IndexRange[]): (row: number) => boolean {
+  return (row) => {
+    let [low, high] = [0, ranges.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((ranges[middle]?.[1] ?? 0) <= row) low = middle + 1;
+      else high = middle;
+    }
+    return (ranges[low]?.[0] ?? Number.POSITIVE_INFINITY) <= row;
   };
-}
-
-async function gatherWriters(deps: AssessDeps, guard: Guard): Promise<Known<readonly WriterSeen[]>> {
-  const { folder } = deps.store;
-  const real = (await deps.files.realPath(folder).catch(() => null)) ?? folder;
-  const writers = await known(guard, `who writes below ${folder}`, () => deps.machine.writersBelow(folder));
-  if (!writers.known) return writers;
-  const relative = (path: string): string => (path.startsWith(`${real}/`) ? path.slice(real.length + 1) : path);
-  return { ...writers, value: writers.value.map((writer) => ({ ...writer, path: relative(writer.path) })) };
-}
-
-async function known<T>(guard: Guard, what: string, ask: () => Promise<Fact<T>>): Promise<Known<T>> {
-  try {
-    return await guard.run(what, PROBE_LIMIT_MS, ask);
-  } catch (error) {
-    if (refusalOf(error) === null) throw error;
-    return { known: false, why: messageOf(error) };
-  }
 }

@@ -1,6 +1,9 @@
 import type { RowIdentity } from '../core/identity.ts';
+import type { IndexRange } from '../core/ranges.ts';
 import type { Extra } from '../core/report.ts';
 import type { Level } from '../core/verdict.ts';
+import type { LogErrors } from './log-errors.ts';
+import type { Placed } from './placement.ts';
 import type { RowColumns } from './row-columns.ts';
 
 /** An observation with its source, or the reason why there is none. */
@@ -13,6 +16,8 @@ export interface RowLookup {
   readonly rows: number;
   readonly root: string;
   at(index: number): RowIdentity | null;
+  /** Of a row without a sample: whether the limit on tokens left it out, and nothing is wrong with it. */
+  isDropped(index: number): boolean;
 }
 
 export interface FolderSeen {
@@ -26,6 +31,8 @@ export interface HostSeen {
   readonly hostname: string;
   readonly bootId: Known<string>;
   readonly bootedAt: Known<string>;
+  /** When the machine's first process started; null where the host does not tell. Later than the boot in a container. */
+  readonly initStartedAt: Known<string> | null;
   readonly memoryBytes: Known<number>;
   readonly dirty: Known<{
     readonly expireCentisecs: number;
@@ -42,6 +49,43 @@ export interface WriterSeen {
   readonly command: string;
   /** Relative to the folder. */
   readonly path: string;
+}
+
+/** A process in uninterruptible sleep that has something of the folder open. */
+export interface BlockedSeen {
+  readonly pid: number;
+  readonly command: string;
+  /** What it holds, relative to the folder; `''` for the folder itself. */
+  readonly path: string;
+  /** The kernel function that it waits in, where that is shown. */
+  readonly waitsIn: string | null;
+}
+
+/** A log that the operator gave, and what it says of rows. */
+export interface GivenLog extends LogErrors {
+  readonly path: string;
+  /** Bytes at the end that were not read. */
+  readonly bytesLeftOut: number;
+}
+
+/** Files cut at one common length: the writer's limit on tokens, and no damage. */
+export interface Truncation {
+  /** Tokens that every cut file holds. */
+  readonly tokens: number;
+  /** Rows whose file's ids were compared with the row's first `tokens` ids and are the same. */
+  readonly proved: readonly IndexRange[];
+  /** Rows cut at the same length that were not compared: there are too many, or no way to read the row. */
+  readonly unproved: readonly IndexRange[];
+  /** Why none was compared; null where they were. */
+  readonly why: string | null;
+}
+
+/** A tree whose files carry no token ids: how many are as long as their row, longer, or those of another row as far as lengths tell. */
+export interface LengthsSeen {
+  readonly files: number;
+  readonly equal: number;
+  readonly longer: number;
+  readonly others: number;
 }
 
 export interface HolderSeen {
@@ -77,10 +121,14 @@ export interface LedgerSeen {
   readonly segmentRows: ReadonlyMap<string, readonly (readonly [number, number])[]>;
   readonly problems: readonly { readonly path: string; readonly kind: string; readonly detail: string }[];
   readonly tableProblem: string | null;
+  readonly settingsProblem: string | null;
   /** Failures by class, rows ascending, of rows that have no file. */
   readonly failures: ReadonlyMap<string, { readonly rows: readonly number[]; readonly message: string; readonly final: number }>;
   /** Rows whose earlier file was set aside as poisoned and whose new one is poisoned again. */
   readonly poisonedTwice: readonly number[];
+  /** Rows that the operator gave up, and the records that say so. */
+  readonly accepted: readonly IndexRange[];
+  readonly acceptances: readonly { readonly at: number; readonly ranges: readonly IndexRange[]; readonly reason: string }[];
   /** How the dataset given differs from the one the folder keeps; null when it does not or one is absent. */
   readonly datasetChange: {
     readonly rowsThen: number;
@@ -111,5 +159,13 @@ export interface Gathered {
   readonly temporaryRows: ReadonlySet<number>;
   readonly host: HostSeen;
   readonly writers: Known<readonly WriterSeen[]>;
+  /** null where the machine has no way to tell. */
+  readonly blocked: Known<readonly BlockedSeen[]> | null;
+  readonly logs: readonly GivenLog[];
+  readonly truncation: Truncation | null;
+  /** null where files carry ids, as they should. */
+  readonly lengths: LengthsSeen | null;
+  /** Set where the files' numbers are no row numbers: `columns` are by content then. */
+  readonly placed?: Placed;
   readonly ledger: LedgerSeen | null;
 }

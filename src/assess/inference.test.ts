@@ -67,6 +67,7 @@ describe('drift', () => {
     rows,
     root: '',
     at: (row: number) => ({ identity: id(row), stripped: id(row), mask: '', tokens: 1, strippedTokens: 1, lossTokens: 1 }),
+    isDropped: () => false,
   };
 
   it('names a shift by where it begins and how far it goes', () => {

@@ -4,8 +4,9 @@ import type { VerdictGroup } from '../core/report.ts';
 import { REASONS, type Reason, VERDICT_KINDS, type VerdictKind } from '../core/verdict.ts';
 import { type Drift, driftOf } from './drift.ts';
 import { packFacts, unpackFacts } from './facts.ts';
-import { type Frontier, frontiersOf, missingReasoner } from './frontiers.ts';
+import { type Frontier, frontiersOf, missingReasoner, sameWriterBy } from './frontiers.ts';
 import type { Gathered } from './gathered.ts';
+import { missingByRule } from './placement.ts';
 import { DEPTH, type RowColumns } from './row-columns.ts';
 import { type Decision, decide } from './rules.ts';
 
@@ -14,11 +15,8 @@ const CONCURRENCY_UNKNOWN = 64;
 /** The usual shape is one that so many files have; without it nobody is odd. */
 const USUAL_SHARE = 2 / 3;
 
-/** Drifted groups also say what the files hold: `[from, to, the row that the first one holds]`. */
-export type DriftedGroup = VerdictGroup & { readonly holds?: readonly (readonly [number, number, number])[] };
-
 export interface Judged {
-  readonly groups: readonly DriftedGroup[];
+  readonly groups: readonly VerdictGroup[];
   /** Index into VERDICT_KINDS, for each row. */
   readonly kinds: Uint8Array;
   readonly counts: Readonly<Record<VerdictKind, number>>;
@@ -32,7 +30,9 @@ export interface Judged {
   readonly inferredFailures: readonly number[];
   /** Rows that the journals know as failed. */
   readonly recordedFailures: readonly number[];
-  /** Of those, the ones that the run gave up. */
+  /** Rows that a log given by the operator names as failed, and no journal does. */
+  readonly loggedFailures: readonly number[];
+  /** Of the recorded ones, those that the run gave up. */
   readonly finalFailures: readonly number[];
   /** Missing rows whose file was set aside earlier. */
   readonly setAside: readonly number[];
@@ -42,8 +42,12 @@ export interface Judged {
   readonly shapesDisagree: readonly { readonly shape: string; readonly files: number }[];
 }
 
-/** All verdicts, from what was seen. Pure but for one thing: rows of an unusual shape are marked as such in the columns. */
-export function judge(gathered: Gathered): Judged {
+/**
+ * All verdicts, from what was seen. Pure but for one thing: rows of an unusual shape are marked as such in the columns.
+ *
+ * @param usualGapMs the usual distance in time of two files; 0 where times say nothing
+ */
+export function judge(gathered: Gathered, usualGapMs = 0): Judged {
   const { columns } = gathered;
   const shapesDisagree = markUnusualShapes(columns);
   const running = isRunning(gathered);
@@ -51,20 +55,18 @@ export function judge(gathered: Gathered): Judged {
     gathered.ledger?.concurrency == null
       ? { value: CONCURRENCY_UNKNOWN, source: 'assumed' }
       : { value: gathered.ledger.concurrency, source: 'settings.json' };
-  const hasFile = (row: number): boolean => unpackFacts(columns.facts[row] ?? 0).file !== 'no';
-  const frontiers = frontiersIn(gathered, hasFile, concurrency.value);
-  const reasonOf = missingReasoner({
-    frontiers,
-    concurrency: concurrency.value,
-    running,
-    hasTemporary: (row) => running && gathered.temporaryRows.has(row),
-  });
+  // How far a writer came is told by the numbers that it wrote, whatever rows they hold.
+  const numbers = gathered.placed?.byNumber ?? columns;
+  const hasFile = (number: number): boolean => unpackFacts(numbers.facts[number] ?? 0).file !== 'no';
+  const frontiers = frontiersIn(gathered, hasFile, concurrency.value, usualGapMs);
+  const reasonOf = reasonerOf(gathered, frontiers, concurrency.value, running);
   const drift = driftOf(columns.otherIds, gathered.dataset?.table ?? null);
   const groups = new GroupBuilder();
   const kinds = new Uint8Array(columns.rows);
   const lists = {
     inferredFailures: [] as number[],
     recordedFailures: [] as number[],
+    loggedFailures: [] as number[],
     finalFailures: [] as number[],
     setAside: [] as number[],
     unrecorded: [] as number[],
@@ -74,16 +76,18 @@ export function judge(gathered: Gathered): Judged {
     const packed = columns.facts[row] ?? 0;
     const decision = decide(packed);
     const facts = unpackFacts(packed);
-    if (facts.file !== 'no') next = row + 1;
+    if (hasFile(row)) next = row + 1;
     kinds[row] = VERDICT_KINDS.indexOf(decision.verdict);
     if (decision.verdict !== 'missing') {
       groups.add(row, decision.verdict, reasonIn(columns, row, decision, facts, gathered, drift));
       if (decision.label === 'I') lists.unrecorded.push(row);
       continue;
     }
-    const { reason, inferred } = decision.step === 'wait' ? { reason: 'in-flight' as const, inferred: false } : reasonOf(row, facts.ledger);
+    const { reason, source } = decision.step === 'wait' ? { reason: 'in-flight' as const, source: 'seen' } : reasonOf(row, facts.ledger);
     groups.add(row, 'missing', reason);
-    if (reason === 'failed') (inferred ? lists.inferredFailures : lists.recordedFailures).push(row);
+    if (reason === 'failed') {
+      (source === 'log' ? lists.loggedFailures : source === 'inferred' ? lists.inferredFailures : lists.recordedFailures).push(row);
+    }
     if (reason === 'failed' && facts.ledger === 'failed') lists.finalFailures.push(row);
     if (facts.ledger === 'set-aside') lists.setAside.push(row);
   }
@@ -110,10 +114,42 @@ export function isRunning(gathered: Gathered): boolean {
   return gathered.ledger?.holder?.alive === 'alive' || (gathered.writers.known && gathered.writers.value.length > 0);
 }
 
+type MissingSource = 'journals' | 'log' | 'inferred' | 'seen';
+
+/** Why a row has no file. A log that names it as failed says more than where it lies, and less than a journal. */
+function reasonerOf(
+  gathered: Gathered,
+  frontiers: readonly Frontier[],
+  concurrency: number,
+  running: boolean,
+): (row: number, ledger: string) => { readonly reason: Reason<'missing'>; readonly source: MissingSource } {
+  const byPlace = missingReasoner({ frontiers, concurrency, running, hasTemporary: (row) => running && gathered.temporaryRows.has(row) });
+  const logged = new Set(gathered.logs.flatMap((log) => log.errors.map((error) => error.row)));
+  const numbering = gathered.placed?.numbering;
+  return (row, ledger) => {
+    const known = byPlace(row, ledger);
+    if (ledger !== 'none') return { reason: known.reason, source: 'journals' };
+    if (logged.has(row)) return { reason: 'failed', source: 'log' };
+    if (numbering === undefined) return { reason: known.reason, source: known.inferred ? 'inferred' : 'seen' };
+    // Without a rule nothing says when a row's turn would have come.
+    if (numbering.rule === null) return { reason: 'never-started', source: 'seen' };
+    const { reason, inferred } = missingByRule(numbering.rule, row, concurrency);
+    return { reason, source: inferred ? 'inferred' : 'seen' };
+  };
+}
+
 /** With a ledger each shard that was begun has its own frontier. */
-function frontiersIn(gathered: Gathered, hasFile: (row: number) => boolean, concurrency: number): Frontier[] {
+function frontiersIn(gathered: Gathered, hasFile: (row: number) => boolean, concurrency: number, usualGapMs: number): Frontier[] {
   const { ledger, rows } = gathered;
-  if (ledger === null) return frontiersOf(hasFile, rows.count, concurrency);
+  if (ledger === null) {
+    const { modifiedMs } = gathered.placed?.byNumber ?? gathered.columns;
+    return frontiersOf(
+      hasFile,
+      rows.count,
+      concurrency,
+      sameWriterBy((row) => modifiedMs[row] ?? 0, rows.count, usualGapMs),
+    );
+  }
   const frontiers: Frontier[] = [];
   for (let from = 0; from < rows.count; from += ledger.shardRows) {
     const to = Math.min(rows.count, from + ledger.shardRows);
@@ -203,7 +239,7 @@ class GroupBuilder {
     group.count += 1;
   }
 
-  build(drift: Drift): DriftedGroup[] {
+  build(drift: Drift): VerdictGroup[] {
     const order = (group: VerdictGroup): number =>
       VERDICT_KINDS.indexOf(group.verdict) * 100 + (REASONS[group.verdict] as readonly string[]).indexOf(group.reason);
     return [...this.#groups.values()]

@@ -3,9 +3,35 @@ import { formatRanges, rangesOf } from '../core/ranges.ts';
 import { formatCount } from '../core/units.ts';
 import { command, type FindingContext, finding, goOn } from './findings.ts';
 
-/** What is wrong with the journals, and with the dataset that the folder is compared with. */
-export function ledgerFindings(context: FindingContext): Finding[] {
-  return [...journals(context), ...lease(context), ...dataset(context)];
+/**
+ * What is wrong with the journals, and with the dataset that the folder is compared with.
+ * @param lostRun why the run's own record cannot be used, where the folder was a run of ours
+ */
+export function ledgerFindings(context: FindingContext, lostRun: string | null): Finding[] {
+  return [...lost(context, lostRun), ...journals(context), ...settings(context), ...lease(context), ...dataset(context)];
+}
+
+/** The record is gone, the journals are not: the same inputs make the same run id, and the run goes on. */
+function lost(context: FindingContext, lostRun: string | null): Finding[] {
+  if (lostRun === null) return [];
+  const remedy: Remedy = {
+    text: 'begin again with the same configuration, model, dataset and output: it is known as the same run, and goes on. A run.json that is damaged is moved aside first',
+    kind: 'decision',
+    commands: [['tidemark', 'extract', '--output', context.gathered.folder, '--config', 'tidemark.yaml']],
+  };
+  return [finding('TM-L07', 'warning', 'the folder has lost the record of its run; the files are judged by themselves', lostRun, remedy)];
+}
+
+/** Only a new start needs the settings; what survived is told without them. */
+function settings(context: FindingContext): Finding[] {
+  const problem = context.gathered.ledger?.settingsProblem ?? null;
+  if (problem === null) return [];
+  const remedy: Remedy = {
+    text: 'begin again with the same configuration: the settings are written anew',
+    kind: 'decision',
+    commands: [['tidemark', 'extract', '--output', context.gathered.folder, '--config', 'tidemark.yaml']],
+  };
+  return [finding('TM-L08', 'warning', 'the settings of the last start cannot be used', problem, remedy)];
 }
 
 function journals(context: FindingContext): Finding[] {
@@ -31,7 +57,11 @@ function journals(context: FindingContext): Finding[] {
   if (fence.length > 0)
     found.push(finding('TM-L02', 'error', 'a journal is not the one that its successor vouched for', list(fence), look));
   const bad = of('no-header', 'unreadable');
-  if (bad.length > 0) found.push(finding('TM-L04', 'warning', 'a journal could not be used', list(bad), look));
+  const unread = bad.some((problem) => problem.kind === 'unreadable');
+  if (bad.length > 0) {
+    // A start that was killed before its first line leaves a journal without a header: nothing was written in it.
+    found.push(finding('TM-L04', unread ? 'warning' : 'info', 'a journal could not be used', list(bad), unread ? look : resume));
+  }
   const version = of('unknown-version');
   if (version.length > 0) {
     const remedy: Remedy = {
@@ -77,6 +107,20 @@ function dataset(context: FindingContext): Finding[] {
     const evidence =
       'no dataset was given and the folder keeps no row table: rows are counted as far as files reach, and no token ids were compared';
     found.push(finding('TM-D01', 'warning', 'no dataset to compare with', evidence, remedy));
+  }
+  if (gathered.lengths !== null) {
+    const { files, equal, longer, others } = gathered.lengths;
+    const remedy: Remedy = {
+      text: 'nothing in these files says which row they hold; compare a few with fresh extractions before they are joined to a dataset',
+      kind: 'decision',
+      commands: [command(context, 'assess', '--json')],
+    };
+    const compared =
+      gathered.dataset === null
+        ? 'there is no dataset to compare their lengths with'
+        : `${formatCount(equal)} are as long as their row, ${formatCount(longer)} longer (right padding, perhaps), ${formatCount(others)} have the length of another row or too few tokens`;
+    const title = `${formatCount(files)} files carry no token ids: matched by the sequence of lengths only`;
+    found.push(finding('TM-D05', 'warning', title, `tensor headers: ${compared}`, remedy));
   }
   const change = gathered.ledger?.datasetChange ?? null;
   if (change?.grown === true) {

@@ -4,9 +4,12 @@ import type { Finding } from '../core/finding.ts';
 import { mergeRanges } from '../core/ranges.ts';
 import type { FolderAccount, Plan, Report, Sourced } from '../core/report.ts';
 import { levelAtLeast, VERDICT_KINDS, type VerdictKind } from '../core/verdict.ts';
+import type { EndSeen } from './crash-rules.ts';
 import type { Gathered } from './gathered.ts';
 import { depthRanges, type Judged } from './judge.ts';
+import { placementOf } from './placement.ts';
 import type { Suspicion } from './suspicion.ts';
+import { summaryOf } from './system-log.ts';
 import type { TimesSeen } from './times.ts';
 
 export interface ReportParts {
@@ -16,6 +19,7 @@ export interface ReportParts {
   readonly suspicion: Suspicion;
   readonly findings: readonly Finding[];
   readonly plan: Plan;
+  readonly end: EndSeen;
 }
 
 /** The one document that the text, the page and `--json` show. */
@@ -40,7 +44,12 @@ export function reportOf(parts: ReportParts): Report {
         ? null
         : { path: gathered.dataset.path, rows: gathered.dataset.table.rows, identity: gathered.dataset.table.root },
     run: gathered.ledger === null ? null : { id: gathered.ledger.runId, createdAt: gathered.ledger.createdAt },
-    totals: { ...judged.counts, rows: gathered.rows.count, files: present, bytes: columns.bytes.reduce((sum, bytes) => sum + bytes, 0) },
+    totals: {
+      ...judged.counts,
+      rows: gathered.rows.count,
+      files: present,
+      bytes: (gathered.placed?.byNumber ?? columns).bytes.reduce((sum, bytes) => sum + bytes, 0),
+    },
     missing: judged.missing,
     verdicts: judged.groups,
     next: judged.next,
@@ -54,6 +63,9 @@ export function reportOf(parts: ReportParts): Report {
       ranges: mergeRanges(gathered.ledger?.segmentRows.get(id) ?? []),
     })),
     crash: crashOf(parts),
+    space: spaceOf(gathered),
+    pace: parts.times?.pace ?? null,
+    placement: gathered.placed === undefined ? null : placementOf(gathered.placed),
     findings: parts.findings,
     plan: parts.plan,
     digest: digestOf(gathered, judged),
@@ -104,6 +116,15 @@ function crashOf(parts: ReportParts): Report['crash'] {
       source: rebooted ? 'boot id of the last start against the one now' : 'journal/run has a start and no end',
     };
   }
+  const container = containerStart(gathered);
+  if (end === null && parts.end.events.length > 0) {
+    // What the kernel says is nearer to the cause than that the driver said nothing.
+    const logs = [...new Set(parts.end.events.map((event) => event.source))].join(', ');
+    const summary = summaryOf(parts.end.events);
+    cause = cause === null ? { value: summary, source: logs } : { value: `${cause.value}; ${summary}`, source: `${cause.source}; ${logs}` };
+  } else if (cause === null && container !== null && times !== null && Date.parse(container.value) > times.lastMs) {
+    cause = { value: 'the container was started anew after the last write', source: container.source };
+  }
   return {
     lastWrite: times === null ? null : { value: iso(times.lastMs), source: 'newest modification time of a sample file' },
     bootedAt: bootedAt.known ? { value: bootedAt.value, source: bootedAt.source } : null,
@@ -112,7 +133,27 @@ function crashOf(parts: ReportParts): Report['crash'] {
       suspicion.window === null
         ? null
         : { value: { from: iso(suspicion.window.fromMs), to: iso(suspicion.window.toMs) }, source: suspicion.window.source },
+    containerStartedAt: container,
+    logEvents: parts.end.events,
+    logsNotRead: parts.end.notRead,
   };
+}
+
+/** The first process of a container starts with it; that of a machine within moments of the boot. */
+const INIT_SLACK_MS = 120_000;
+
+function containerStart(gathered: Gathered): Sourced<string> | null {
+  const { initStartedAt, bootedAt } = gathered.host;
+  if (initStartedAt === null || !initStartedAt.known || !bootedAt.known) return null;
+  if (Date.parse(initStartedAt.value) - Date.parse(bootedAt.value) < INIT_SLACK_MS) return null;
+  return { value: initStartedAt.value, source: `${initStartedAt.source}: process 1 started after the boot, as in a container` };
+}
+
+function spaceOf(gathered: Gathered): Report['space'] {
+  const { space } = gathered.host;
+  if (!space.known) return null;
+  const { totalBytes, freeBytes } = space.value;
+  return { value: { totalBytes, freeBytes }, source: space.source };
 }
 
 /** Only where every byte of every sound file was read: a digest over half-read files would prove what nobody checked. */

@@ -43,7 +43,7 @@ export class RowColumns {
   readonly fileTokens: Uint32Array;
   /** Number of the shape in `shapes`, from 1; 0 where not read. */
   readonly shapeOf: Uint16Array;
-  /** Bit 0: every byte was read; bit 1: every value, too; bit 2: the file cannot prove its own bytes. */
+  /** Bit 0: every byte was read; bit 1: every value, too; bit 2: the file cannot prove its own bytes; bit 3: it has no token ids and fits in all else. */
   readonly depth: Uint8Array;
   readonly shapes: string[] = [''];
   readonly details = new Map<number, string>();
@@ -74,6 +74,22 @@ export class RowColumns {
     else if (this.details.has(row) || this.details.size < DETAILS_MOST) this.details.set(row, detail);
   }
 
+  /** Everything of one row of another table that has the same shapes, except the ids that it holds. */
+  copyRow(from: RowColumns, source: number, target: number): void {
+    this.facts[target] = from.facts[source] ?? 0;
+    this.notes[target] = from.notes[source] ?? 0;
+    this.bytes[target] = from.bytes[source] ?? 0;
+    this.modifiedMs[target] = from.modifiedMs[source] ?? 0;
+    this.committedMs[target] = from.committedMs[source] ?? 0;
+    this.allocated[target] = from.allocated[source] ?? 0;
+    this.crc32[target] = from.crc32[source] ?? 0;
+    this.fileTokens[target] = from.fileTokens[source] ?? 0;
+    this.shapeOf[target] = from.shapeOf[source] ?? 0;
+    this.depth[target] = from.depth[source] ?? 0;
+    const detail = from.details.get(source);
+    if (detail !== undefined) this.details.set(target, detail);
+  }
+
   /** The number of a shape's text; beyond 65,534 different ones the rest share the last. */
   shapeNumber(text: string): number {
     const known = this.shapes.indexOf(text);
@@ -84,4 +100,4 @@ export class RowColumns {
   }
 }
 
-export const DEPTH = { bytes: 1, values: 2, unprovable: 4 } as const;
+export const DEPTH = { bytes: 1, values: 2, unprovable: 4, noIds: 8 } as const;

@@ -19,9 +19,14 @@ const DEFAULT_MEMORY_BYTES = 2 ** 40;
  * Files whose bytes may have been in the page cache only when the machine stopped. Dirty pages are written once they are
  * `dirty_expire` old, by a thread that wakes every `dirty_writeback`, so what is older than the one plus two of the
  * other had its turn as long as the storage answered; and no more than the dirty limit can have been waiting. The machine
- * stopped at the last write or later, so counting from the last write can only name too many files.
+ * stopped at the last write or later, so counting from the last write can only name too many files. Where the storage fell silent
+ * shortly before the end, nothing was written back since then: the count begins at that silence.
  */
-export function suspectWindow(lastWriteMs: number, host: HostSeen): SuspectWindow {
+export function suspectWindow(
+  lastWriteMs: number,
+  host: HostSeen,
+  stall: { readonly fromMs: number; readonly toMs: number } | null = null,
+): SuspectWindow {
   const dirty = host.dirty.known ? host.dirty.value : DEFAULT_DIRTY;
   const memoryBytes = host.memoryBytes.known ? host.memoryBytes.value : DEFAULT_MEMORY_BYTES;
   const bytesMost = dirty.bytes > 0 ? dirty.bytes : (memoryBytes * dirty.ratio) / 100;
@@ -30,13 +35,17 @@ export function suspectWindow(lastWriteMs: number, host: HostSeen): SuspectWindo
     dirty.bytes > 0
       ? `vm.dirty_bytes ${formatBytes(dirty.bytes)}`
       : `vm.dirty_ratio ${dirty.ratio} % of ${host.memoryBytes.known ? formatBytes(memoryBytes) : 'unknown memory'}`;
+  const silence =
+    stall === null
+      ? 'before the last write'
+      : `before the storage fell silent at ${iso(stall.fromMs)} (for ${Math.round((stall.toMs - stall.fromMs) / 1000)} s, the longest gap among the last files)`;
   const origin = host.dirty.known ? `${host.dirty.source} of this machine` : `Linux defaults: ${host.dirty.why}`;
   return {
-    fromMs: lastWriteMs - windowMs,
+    fromMs: (stall === null ? lastWriteMs : Math.min(lastWriteMs, stall.fromMs)) - windowMs,
     toMs: lastWriteMs,
     bytesMost,
     source:
-      `inference: vm.dirty_expire ${dirty.expireCentisecs / 100} s + 2 x vm.dirty_writeback ${dirty.writebackCentisecs / 100} s before the last write, ` +
+      `inference: vm.dirty_expire ${dirty.expireCentisecs / 100} s + 2 x vm.dirty_writeback ${dirty.writebackCentisecs / 100} s ${silence}, ` +
       `at most ${formatBytes(bytesMost)} (${limit}); ${origin}`,
   };
 }
@@ -96,4 +105,8 @@ export function isProved(columns: RowColumns, row: number): boolean {
   const depth = columns.depth[row] ?? 0;
   if ((depth & DEPTH.values) !== 0) return true;
   return (depth & DEPTH.bytes) !== 0 && (depth & DEPTH.unprovable) === 0;
+}
+
+function iso(ms: number): string {
+  return new Date(Math.round(ms)).toISOString();
 }

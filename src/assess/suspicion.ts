@@ -18,7 +18,7 @@ export function suspicionOf(gathered: Gathered, judged: Judged, times: TimesSeen
   const change = volumeChange(gathered);
   const none = { ranges: [], bytes: 0, window: null, source: null };
   if (times === null || (change === null && (isRunning(gathered) || sameBoot(gathered)))) return none;
-  const window = suspectWindow(times.lastMs, gathered.host);
+  const window = suspectWindow(times.lastMs, gathered.host, times.endStall);
   const wholeTree =
     change !== null ? { why: change, recorded: true } : times.implausible !== null ? { why: times.implausible, recorded: false } : null;
   const sound = VERDICT_KINDS.indexOf('sound');

@@ -1,5 +1,6 @@
 import { Command, Option } from '@commander-js/extra-typings';
 import { assessAt, exitOf } from '../app/assessment.ts';
+import { positiveNumber } from '../app/flag-values.ts';
 import { LEVELS } from '../core/verdict.ts';
 import type { CommandContext } from './context.ts';
 import { reportOutput, writeReport } from './write-report.ts';
@@ -11,6 +12,9 @@ export function assessCommand(context: CommandContext) {
     .option('--dataset <file>', 'the rows that the files belong to (a run of ours remembers them)')
     .option('--model <folder>', "the target's model folder: tokenizer for datasets of conversations")
     .addOption(new Option('--level <level>', 'how deep to read').choices(LEVELS).default('identity' as const))
+    .option('--layout <name>', 'a known layout, or a pattern of your own (default: told by looking)')
+    .option('--log <file>', "a driver's or server's old log: rows that it names with an error count as failed")
+    .option('--rate <number>', 'samples a second that you expect, for the time left')
     .option('--json', 'print the report document', false)
     .option('--html <file>', 'also write a self-contained page')
     .addHelpText('after', '\nExample:\n  tidemark assess /data/hidden_states --dataset merged.jsonl --html report.html\n')
@@ -18,6 +22,9 @@ export function assessCommand(context: CommandContext) {
       const report = await assessAt(context.host, folder, {
         dataset: options.dataset ?? null,
         model: options.model ?? null,
+        layout: options.layout ?? null,
+        log: options.log ?? null,
+        rate: options.rate === undefined ? null : positiveNumber('--rate', options.rate),
         level: options.level,
         cwd: context.cwd,
       });

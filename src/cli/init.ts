@@ -1,5 +1,6 @@
 import { Command } from '@commander-js/extra-typings';
 import { writeInitialConfig } from '../app/init.ts';
+import { shellLine, visible } from '../core/shell-line.ts';
 import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
@@ -21,7 +22,15 @@ export function initCommand(context: CommandContext) {
         path: file ?? null,
         cwd: context.cwd,
       });
-      const lines = [...result.found, `wrote ${result.path}`, `next: tidemark extract --config ${result.path}`];
+      const left = ['output', 'dataset', 'model', 'url'].filter(
+        (name) => (name === 'output' ? options.output : options[name as 'dataset' | 'model' | 'url']) === undefined,
+      );
+      const next = shellLine(['tidemark', 'extract', '--config', result.path]);
+      const lines = [
+        ...result.found,
+        `wrote ${visible(result.path)}`,
+        left.length === 0 ? `next: ${next}` : `next: fill in ${left.join(', ')} there, then ${next}`,
+      ];
       await writeAll(context.terminal.out, `${lines.join('\n')}\n`);
     });
 }

@@ -6,6 +6,10 @@ import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
 /** Off a terminal one line is printed each so many milliseconds. */
 const PLAIN_LINE_MS = 5_000;
 
+/** Before this many samples and seconds a rate is the start-up's and not the run's. */
+const STEADY_SAMPLES = 8;
+const STEADY_SECONDS = 3;
+
 /** Progress of an extraction on stderr: a moving line on a terminal, plain lines elsewhere. */
 export class ExtractionProgress {
   readonly #host: Host;
@@ -38,8 +42,11 @@ export class ExtractionProgress {
   onEvent(event: ExtractEvent): void {
     switch (event.kind) {
       case 'committed':
-        this.#done += 1;
-        this.#bytes += event.record.bytes;
+        // Adopted files were there before: they are no work of this start.
+        if (event.record.kind === 'commit' || event.record.attempt > 0) {
+          this.#done += 1;
+          this.#bytes += event.record.bytes;
+        }
         break;
       case 'failed':
         if (event.record.final) this.#failed += 1;
@@ -66,7 +73,7 @@ export class ExtractionProgress {
       this.#bar.update(this.#done, { line: this.#line() });
       this.#bar.stop();
       this.#bar = null;
-    } else if (this.#total > 0) {
+    } else if (this.#total > 0 && this.#done + this.#failed > 0) {
       this.#stream.write(`${this.#line()}\n`);
     }
   }
@@ -86,7 +93,12 @@ export class ExtractionProgress {
     const seconds = Math.max(0.001, (this.#host.clock.monotonicMs() - this.#startedMs) / 1000);
     const rate = this.#done / seconds;
     const left = this.#total - this.#done - this.#failed;
-    const eta = left === 0 ? `in ${formatSeconds(seconds)}` : rate === 0 ? 'ETA unknown' : `ETA ${formatSeconds(left / rate)}`;
+    const eta =
+      left === 0
+        ? `in ${formatSeconds(seconds)}`
+        : this.#done < STEADY_SAMPLES || seconds < STEADY_SECONDS
+          ? 'ETA not yet known'
+          : `ETA ${formatSeconds(left / rate)}`;
     const failed = this.#failed === 0 ? '' : `, ${formatCount(this.#failed)} failed`;
     return `${formatCount(this.#done)} of ${formatCount(this.#total)} samples, ${rate.toFixed(1)}/s, ${formatBytes(this.#bytes / seconds)}/s, ${eta}${failed}`;
   }

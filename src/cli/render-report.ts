@@ -1,7 +1,7 @@
 import type { Finding } from '../core/finding.ts';
 import { nextCommand } from '../core/next-command.ts';
 import { countOf, formatRanges } from '../core/ranges.ts';
-import type { Report, VerdictGroup } from '../core/report.ts';
+import type { Rate, Report, VerdictGroup } from '../core/report.ts';
 import { shellLine, visible } from '../core/shell-line.ts';
 import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
 import type { VerdictKind } from '../core/verdict.ts';
@@ -128,12 +128,13 @@ function missingWords(report: Report, group: VerdictGroup): string {
     case 'failed': {
       const inferred = report.findings.some((finding) => finding.code === 'TM-S08');
       const recorded = report.findings.some((finding) => finding.code === 'TM-S07');
-      const source =
-        inferred && recorded
-          ? 'journals, and holes far behind the frontier'
-          : inferred
-            ? 'inferred: holes far behind the frontier'
-            : 'journals';
+      const logged = report.findings.some((finding) => finding.code === 'TM-S18' && finding.severity === 'warning');
+      const sources = [
+        recorded ? 'journals' : '',
+        logged ? 'the log' : '',
+        inferred ? `${recorded || logged ? '' : 'inferred: '}holes far behind the frontier` : '',
+      ].filter((word) => word !== '');
+      const source = sources.length === 0 ? 'journals' : sources.join(', and ');
       return `failed earlier: ${formatRanges(group.ranges)} (${source})`;
     }
     case 'lost':
@@ -157,6 +158,7 @@ function aside(report: Report, colors: Colors): string[] {
   const parts = [`${formatCount(totals.files)} files, ${formatBytes(totals.bytes)}`];
   if (dataset === null) parts.push('no dataset: how many rows there should be is not known');
   else parts.push(`${formatCount(totals.rows)} rows in ${visible(dataset.path)}`);
+  if (report.placement !== null) parts.push('rows counted by content: the numbers of the files are not row numbers');
   if (report.frontiers.length > 1) {
     const named = report.frontiers.slice(0, 4).map((frontier) => `${frontier.next} of ${frontier.from}-${frontier.to - 1}`);
     parts.push(`${report.frontiers.length} frontiers: ${named.join(', ')}${report.frontiers.length > 4 ? ', …' : ''}`);
@@ -193,7 +195,7 @@ function closing(report: Report, colors: Colors): string[] {
     if (extract.tokens !== null) parts.push(`${formatCount(extract.tokens)} tokens`);
     const fits = report.findings.find((finding) => finding.code === FITS);
     if (extract.bytes !== null) parts.push(`about ${formatBytes(extract.bytes)}${fits === undefined ? '' : ` (${fits.title})`}`);
-    for (const rate of extract.rates) parts.push(`${formatSeconds(extract.count / rate.perSecond)} at ${rateText(rate)}`);
+    for (const rate of extract.rates) parts.push(`${formatSeconds(rate.seconds)} at ${rateText(rate)}`);
     lines.push(...wrapped(`To finish: ${visible(parts.join(', '))}.`, EVIDENCE_WIDTH + 8));
   }
   if (blockers.length > 0) lines.push(`A person must choose first: ${blockers.join(', ')}.`);
@@ -201,9 +203,10 @@ function closing(report: Report, colors: Colors): string[] {
   return lines;
 }
 
-function rateText(rate: { readonly perSecond: number; readonly source: string }): string {
+function rateText(rate: Rate): string {
   const perSecond = rate.perSecond >= 0.1 ? `${rate.perSecond.toPrecision(3)}/s` : `${(rate.perSecond * 60).toPrecision(2)}/min`;
-  return `${perSecond} (${rate.source})`;
+  const weighted = rate.tokensPerSecond === undefined ? '' : ', by tokens';
+  return `${perSecond} (${rate.source}${weighted})`;
 }
 
 function percent(part: number, whole: number): string {

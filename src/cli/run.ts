@@ -2,6 +2,7 @@ import { Command, CommanderError } from '@commander-js/extra-typings';
 import type { Host } from '../app/host.ts';
 import { VERSION } from '../app/version.ts';
 import { EXIT, type ExitCode } from '../core/exit.ts';
+import { acceptCommand } from './accept.ts';
 import { assessCommand } from './assess.ts';
 import type { CommandContext } from './context.ts';
 import { engineCommand } from './engine.ts';
@@ -9,7 +10,10 @@ import { extractCommand } from './extract.ts';
 import { failureText } from './failure.ts';
 import { generateCommand } from './generate.ts';
 import { initCommand } from './init.ts';
+import { inspectCommand } from './inspect.ts';
+import { planCommand } from './plan.ts';
 import { purgeCommand } from './purge.ts';
+import { repairCommand } from './repair.ts';
 import { resumeCommand } from './resume.ts';
 import { type Terminal, writeAll } from './terminal.ts';
 import { verifyCommand } from './verify.ts';
@@ -17,7 +21,7 @@ import { verifyCommand } from './verify.ts';
 const GROUPS = `
 Prepare:        init, engine, generate
 Run:            extract, resume
-After a crash:  assess, resume, verify, purge
+After a crash:  assess, plan, resume, repair, verify, accept, inspect, purge
 
 Examples:
   tidemark assess /data/hidden_states --dataset merged.jsonl
@@ -51,12 +55,25 @@ export async function run(argv: readonly string[], host: Host, terminal: Termina
     resumeCommand,
     assessCommand,
     verifyCommand,
+    planCommand,
+    repairCommand,
+    acceptCommand,
+    inspectCommand,
     purgeCommand,
   ]) {
     program.addCommand(make(context));
   }
   program.exitOverride();
   for (const command of program.commands) command.exitOverride();
+  const odd = argv.find((word) => word === '' || word.includes('\ufffd'));
+  if (odd !== undefined) {
+    const why =
+      odd === ''
+        ? 'an argument is empty (an unset variable?)'
+        : `the argument ${JSON.stringify(odd)} is not UTF-8 text, and would name another file`;
+    await writeAll(terminal.err, `tidemark: ${why}; nothing was touched\n  next: tidemark --help\n`);
+    return EXIT.usage;
+  }
   try {
     await program.parseAsync([...argv], { from: 'user' });
   } catch (error) {

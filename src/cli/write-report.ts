@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { writePage } from '../app/page-file.ts';
 import type { Report } from '../core/report.ts';
-import { renderReportPage } from '../web/report-page.ts';
+import { PAGE_MARKER, renderReportPage } from '../web/report-page.ts';
 import type { CommandContext } from './context.ts';
 import { renderReport } from './render-report.ts';
 import { writeAll } from './terminal.ts';
@@ -19,7 +19,8 @@ export function reportOutput(options: { readonly json: boolean; readonly html?: 
 /** One report object, three faces. With `--json` the document is all that stdout gets. */
 export async function writeReport(context: CommandContext, report: Report, output: ReportOutput): Promise<void> {
   const { terminal } = context;
-  if (output.html !== null) await writePage(context.host, output.html, renderReportPage(report));
+  if (output.html !== null)
+    await writePage(context.host, output.html, renderReportPage(report), { folder: report.folder, marker: PAGE_MARKER });
   await writeAll(terminal.out, output.json ? `${JSON.stringify(report, null, 2)}\n` : renderReport(report, terminal.colors));
   if (output.html !== null) await writeAll(output.json ? terminal.err : terminal.out, `page: ${output.html}\n`);
 }

@@ -10,7 +10,7 @@ export function nextCommand(report: Report): readonly string[] {
   if (report.suspect.length > 0 && report.findings.some((finding) => finding.code === 'TM-H02')) {
     return ['tidemark', 'verify', report.folder, '--level', 'checksum', ...told];
   }
-  const left = report.plan.extract.count + report.plan.steps.filter((step) => step.what === 'adopt').length;
+  const left = report.plan.extract.count + report.plan.steps.filter((step) => step.what === 'adopt' || step.what === 'set-aside').length;
   if (report.run !== null && left > 0) return ['tidemark', 'resume', report.folder];
   if (report.run !== null && report.missing.failed > 0) return ['tidemark', 'resume', report.folder, '--retry-failed'];
   // Everything that there is was read to this level; the next thing to gain is a deeper one, then a page to keep.

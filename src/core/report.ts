@@ -39,6 +39,57 @@ export interface VerdictGroup {
   readonly reason: Reason;
   readonly ranges: readonly IndexRange[];
   readonly count: number;
+  /** Drifted groups only: `[from, to, row]` says that the files of rows `from` to `to - 1` hold the rows from `row` on. */
+  readonly holds?: readonly (readonly [number, number, number])[];
+}
+
+/** A pace of the run, for the time that is left. */
+export interface Rate {
+  /** Samples a second. */
+  readonly perSecond: number;
+  /** Tokens a second, where the tokens of the files that it was taken from are known: long rows take longer. */
+  readonly tokensPerSecond?: number;
+  readonly source: string;
+}
+
+/** The files' times as a pace. */
+export interface Pace {
+  /** Samples a second while files were coming; null where pauses cannot be told from the pace. */
+  readonly plateau: number | null;
+  /** Samples a second from the first file to the last, pauses included. */
+  readonly whole: number | null;
+  /** The longest pauses, longest first; `stallCount` and `stalledSeconds` count all of them. */
+  readonly stalls: readonly { readonly from: string; readonly to: string }[];
+  readonly stallCount: number;
+  readonly stalledSeconds: number;
+  readonly source: string;
+}
+
+/** How the numbers of the files go with the rows where the one is not the other: every verdict is by content then. */
+export interface Placement {
+  /** `round-robin`: the rows were dealt to ranks in turn, and each rank numbered its own. `permuted`: no rule was found. */
+  readonly kind: 'round-robin' | 'permuted';
+  readonly ranks: number | null;
+  /** File number at which each rank's block begins; null where a rank has no file. */
+  readonly starts: readonly (number | null)[];
+  /** Rows a batch, where dropped tails tell. */
+  readonly batch: number | null;
+  /** `[from, to, row, step]`: file number `from + i` holds row `row + i * step`. At most 10,000 entries; `holdsLeftOut` counts the rest. */
+  readonly holds: readonly (readonly [number, number, number, number])[];
+  readonly holdsLeftOut: number;
+  /** File numbers whose row is not in this dataset, or cannot be told. */
+  readonly strangers: readonly IndexRange[];
+  /** File numbers that hold a row which another file holds, too. */
+  readonly copies: readonly IndexRange[];
+}
+
+/** A line of the machine's own logs that speaks of trouble with storage or memory. */
+export interface LogEvent {
+  /** null where the line has no time that could be read. */
+  readonly at: string | null;
+  readonly kind: 'io-error' | 'filesystem' | 'blocked-task' | 'out-of-memory' | 'no-space' | 'network-storage';
+  readonly text: string;
+  readonly source: string;
 }
 
 export interface PlanStep {
@@ -56,7 +107,8 @@ export interface PlanExtract {
   readonly bytes: number | null;
   /** `[least, most]`, or null where no rate is known; `rates` says what it was computed from. */
   readonly seconds: readonly [number, number] | null;
-  readonly rates: readonly { readonly perSecond: number; readonly source: string }[];
+  /** `seconds` of each: by tokens where the rate has them and the rows' tokens are known, by samples otherwise. */
+  readonly rates: readonly (Rate & { readonly seconds: number })[];
 }
 
 export interface Plan {
@@ -97,7 +149,18 @@ export interface Report {
     readonly bootedAt: Sourced<string> | null;
     readonly cause: Sourced<string> | null;
     readonly suspectWindow: Sourced<{ readonly from: string; readonly to: string }> | null;
+    /** When the container's first process started, where that is another moment than the boot. */
+    readonly containerStartedAt: Sourced<string> | null;
+    /** Trouble in the machine's logs around the end, oldest first, and what of the logs was not read, and why. */
+    readonly logEvents: readonly LogEvent[];
+    readonly logsNotRead: readonly { readonly path: string; readonly why: string }[];
   } | null;
+  /** Free space of the volume under the folder; null where the machine would not say. */
+  readonly space: Sourced<{ readonly totalBytes: number; readonly freeBytes: number }> | null;
+  /** null where there are fewer than three files or their times are not those of a run. */
+  readonly pace: Pace | null;
+  /** null where file numbers are row numbers, as they should be. */
+  readonly placement: Placement | null;
   readonly findings: readonly Finding[];
   readonly plan: Plan;
   /** SHA-256 over the sound rows' lines; equal folders of equal runs have equal digests. Only where every sound file's bytes were read. */

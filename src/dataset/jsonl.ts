@@ -7,7 +7,7 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /** A longer line is reported, never held in memory. A row of a million tokens takes about 10 MB. */
 export const LINE_BYTES_MOST = 64 * 1024 * 1024;
-const PIECE_BYTES = 4 * 1024 * 1024;
+export const PIECE_BYTES = 4 * 1024 * 1024;
 
 export interface JsonlLine {
   /** As an editor counts: the first line is 1. */
@@ -24,24 +24,43 @@ export interface JsonlOptions {
   readonly pieceBytes?: number;
 }
 
+/** The lines of a JSONL file as it lies there, see `jsonlLines`. */
+export function jsonlPieces(source: RandomAccess, options: JsonlOptions = {}): AsyncGenerator<readonly JsonlLine[]> {
+  return jsonlLines(filePieces(source, options.pieceBytes), options.lineBytesMost);
+}
+
+/** A file's bytes in order. @param onRead is told how far the file has been read, before each piece */
+export async function* filePieces(
+  source: RandomAccess,
+  pieceBytes = PIECE_BYTES,
+  onRead?: (fileBytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for (let offset = 0; offset < source.size; offset += pieceBytes) {
+    const piece = await source.read(offset, Math.min(pieceBytes, source.size - offset));
+    onRead?.(offset + piece.length);
+    yield piece;
+  }
+}
+
 /**
- * The lines of a JSONL file that hold something, in order, piece by piece.
+ * The lines of JSONL text that hold something, in order, piece by piece.
  *
  * Blank lines are no rows, wherever they stand: that is how pyarrow, pandas and `datasets` read such files, so
  * row i here is their row i too, and a merge that left an empty line behind shifts nothing. LF and CRLF end a
  * line; a byte order mark at the start of a line (a merge of files that had one) is not part of its text.
  */
-export async function* jsonlPieces(source: RandomAccess, options: JsonlOptions = {}): AsyncGenerator<readonly JsonlLine[]> {
-  const lineBytesMost = options.lineBytesMost ?? LINE_BYTES_MOST;
-  const pieceBytes = options.pieceBytes ?? PIECE_BYTES;
+export async function* jsonlLines(
+  pieces: AsyncIterable<Uint8Array>,
+  lineBytesMost = LINE_BYTES_MOST,
+): AsyncGenerator<readonly JsonlLine[]> {
   let line = 1;
+  let offset = 0;
   // The line that the last piece ended in: its start, and its bytes so far (none are kept once it is too long).
   let start = 0;
   let held: Uint8Array[] = [];
   let heldBytes = 0;
 
-  for (let offset = 0; offset < source.size; offset += pieceBytes) {
-    const piece = await source.read(offset, Math.min(pieceBytes, source.size - offset));
+  for await (const piece of pieces) {
     const lines: JsonlLine[] = [];
     for (let at = 0; at < piece.length; ) {
       const newline = piece.indexOf(NEWLINE, at);
@@ -61,6 +80,7 @@ export async function* jsonlPieces(source: RandomAccess, options: JsonlOptions =
       }
       at = end + 1;
     }
+    offset += piece.length;
     if (lines.length > 0) yield lines;
   }
   if (heldBytes > 0) {
@@ -108,6 +128,15 @@ export function printable(text: string, most: number): string {
   return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`;
 }
 
+/** Where a record lies: of a text its first byte and length, of a table its row. */
+export interface Place {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** Bytes of a place in memory and in the row index. */
+export const PLACE_BYTES = 12;
+
 /** Where each row's text lies: 12 bytes a row. */
 export class LineIndex {
   #starts = new Float64Array(1024);
@@ -130,7 +159,33 @@ export class LineIndex {
     this.#rows += 1;
   }
 
-  at(index: number): { readonly start: number; readonly bytes: number } {
+  /** The places as bytes: all starts, then all lengths, little-endian. */
+  encode(): Uint8Array {
+    const bytes = new Uint8Array(this.#rows * PLACE_BYTES);
+    const view = new DataView(bytes.buffer);
+    for (let row = 0; row < this.#rows; row += 1) {
+      view.setFloat64(row * 8, this.#starts[row] ?? 0, true);
+      view.setUint32(this.#rows * 8 + row * 4, this.#bytes[row] ?? 0, true);
+    }
+    return bytes;
+  }
+
+  static decode(bytes: Uint8Array): LineIndex {
+    const index = new LineIndex();
+    const rows = bytes.length / PLACE_BYTES;
+    if (!Number.isInteger(rows)) throw new RangeError('places must be whole');
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    index.#starts = new Float64Array(Math.max(rows, 1));
+    index.#bytes = new Uint32Array(Math.max(rows, 1));
+    for (let row = 0; row < rows; row += 1) {
+      index.#starts[row] = view.getFloat64(row * 8, true);
+      index.#bytes[row] = view.getUint32(rows * 8 + row * 4, true);
+    }
+    index.#rows = rows;
+    return index;
+  }
+
+  at(index: number): Place {
     if (!(Number.isInteger(index) && index >= 0 && index < this.#rows)) throw new RangeError(`row ${index} of ${this.#rows}`);
     return { start: this.#starts[index] ?? 0, bytes: this.#bytes[index] ?? 0 };
   }

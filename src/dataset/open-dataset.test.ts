@@ -132,8 +132,10 @@ describe('what is no dataset', () => {
     ['a table', 'a,b\n1,2\n', 'has nothing to extract: none of its 2 rows can be used, and the first says: not JSON', 'sed -n 1p'],
     ['rows of another kind', '{"text":"hello"}', 'its only row cannot be used: it has none of input_ids', 'sed -n 1p'],
     ['a JSON list', '[\n{"input_ids":[1]},\n{"input_ids":[2]}\n]', 'is one JSON list', 'jq -c'],
-    ['gzip', gzipSync('{"input_ids":[1]}\n'), 'is compressed with gzip', 'gzip -dc'],
-    ['Parquet', Buffer.from('PAR1\0\0\0\0PAR1'), 'is a Parquet file', 'duckdb'],
+    ['gzip in gzip', gzipSync(gzipSync('{"input_ids":[1]}\n')), 'is gzip and in it compressed with gzip', 'gzip -dc'],
+    ['a tar archive in gzip', gzipSync(`${'x'.repeat(257)}ustar`), 'is gzip and in it a tar archive', 'tar -xf'],
+    ['a Parquet file without its end', Buffer.from('PAR1\0\0\0\0PAR0'), 'is damaged: its end is missing', 'ls -l'],
+    ['a Parquet file of nothing', Buffer.from('PAR1\0\0\0\0PAR1'), 'is damaged: its footer is not whole', 'ls -l'],
     ['zeros', Buffer.alloc(4096), 'is not text (it holds NUL bytes)', 'file '],
   ])('%s is refused with the next command', async (_, content, message, hint) => {
     const path = await fileOf(content);

@@ -1,13 +1,20 @@
 import { TidemarkError } from '../core/errors.ts';
 import { rowIdentity } from '../core/identity.ts';
 import { RowTableBuilder } from '../format/row-table.ts';
-import type { FileReader, ReadableFile } from '../host/host.ts';
+import type { FileReader } from '../host/host.ts';
 import type { ConversationEncoder, Dataset, Row, RowProblem } from './dataset.ts';
-import { type JsonlLine, jsonlPieces, LINE_BYTES_MOST, LineIndex, parseJsonLine } from './jsonl.ts';
-import { openJsonl, quoted } from './jsonl-file.ts';
+import { LineIndex, type ParsedLine, type Place } from './jsonl.ts';
+import { openRecords } from './open-records.ts';
+import { quoted } from './quoted.ts';
+import type { FileForm, RecordFile } from './records.ts';
 import { type ParsedRow, parseRow } from './row.ts';
+import { type IndexedRows, keepRows, loadRows, type RowIndexKey, type RowIndexStore } from './row-index.ts';
 
-const DATASET = { noun: 'dataset', how: 'set dataset: in tidemark.yaml, or give --dataset FILE' };
+const DATASET = {
+  noun: 'dataset',
+  how: 'set dataset: in tidemark.yaml, or give --dataset FILE',
+  columns: ['input_ids', 'messages', 'conversations'],
+};
 const PROBLEMS_KEPT = 100;
 /** The scan lets other work of the process run after so many bytes of text: some 20 ms of parsing ids, or of tokenising. */
 const BREATHE_BYTES = { ids: 1024 * 1024, conversations: 16 * 1024 };
@@ -25,74 +32,95 @@ export interface OpenDatasetOptions {
   readonly encoderProblem?: string;
   /** Rows with more tokens are dropped (their index stays); null keeps all. */
   readonly maxTokens: number | null;
+  /**
+   * Where the findings of a scan are kept, so that the same file is not scanned again. Default null: every opening scans. It is trusted
+   * only for a file whose size, times and inode are the same; a row is hashed again when it is read in any case.
+   */
+  readonly rowIndex?: RowIndexStore | null;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: ScanProgress) => void;
 }
 
 /**
- * Opens a JSONL file and scans it once, in order. In memory stay 12 bytes a row and the row table's 64.
- * Rejects with `dataset` when there is no such file, it is something else, or no row of it can be used.
+ * Opens a dataset (JSONL, plain, gzip or zstd, or Parquet) and scans it once, in order. In memory stay 12 bytes a row, the row table's 64,
+ * and for the packed forms some 32 MiB. Rejects with `dataset` when there is no such file, it is something else or damaged, or no row
+ * of it can be used.
  */
 export async function openDataset(files: FileReader, path: string, options: OpenDatasetOptions): Promise<Dataset> {
-  const file = await openJsonl(files, path, DATASET);
+  const { encoder, maxTokens, rowIndex = null } = options;
+  const openedAt = rowIndex?.now() ?? 0;
+  const file = await openRecords(files, path, DATASET);
   try {
-    return await scan(file, path, options);
+    const key: RowIndexKey = {
+      realPath: file.realPath,
+      stat: file.stat,
+      form: file.form,
+      tokenizer: encoder?.tokenizerDigest ?? null,
+      template: encoder?.templateDigest ?? null,
+      maxTokens,
+    };
+    const kept = rowIndex === null ? null : await loadRows(rowIndex, key);
+    const found = kept ?? (await scan(file, path, options));
+    if (kept === null) {
+      refuseUnusable(path, file.form, found);
+      if (rowIndex !== null) await keepRows(rowIndex, key, openedAt, found);
+    } else options.onProgress?.({ rows: kept.table.rows, bytes: file.stat.bytes, totalBytes: file.stat.bytes });
+    const { table, places, problems, problemCount } = found;
+    return {
+      path,
+      rows: table.rows,
+      problems,
+      problemCount,
+      table,
+      read: async (index) => readRow(file, path, index, places.at(index), options),
+      close: () => file.close(),
+    };
   } catch (error) {
     await file.close();
     throw error;
   }
 }
 
-async function scan(file: ReadableFile, path: string, options: OpenDatasetOptions): Promise<Dataset> {
+async function scan(file: RecordFile, path: string, options: OpenDatasetOptions): Promise<IndexedRows> {
   const table = new RowTableBuilder();
-  const lines = new LineIndex();
+  const places = new LineIndex();
   const problems: RowProblem[] = [];
   let problemCount = 0;
   const breatheBytes = options.encoder === null ? BREATHE_BYTES.ids : BREATHE_BYTES.conversations;
-  let breathed = 0;
+  let unbreathed = 0;
+  const totalBytes = file.stat.bytes;
 
-  for await (const piece of jsonlPieces(file)) {
-    for (const line of piece) {
-      const index = lines.rows;
-      const row = rowOf(line, options, path);
-      lines.add(line.start, line.bytes);
+  for await (const records of file.records()) {
+    for (const record of records) {
+      const index = places.rows;
+      const row = rowOf(record.value(), options, whereOf(path, file.form, record.line));
+      places.add(record.place.start, record.place.bytes);
       if (row.kind === 'row') table.add(rowIdentity(row.inputIds, row.lossMask));
       else {
-        table.add(null);
+        table.add(row.dropped === true ? 'dropped' : null);
         problemCount += 1;
-        if (problems.length < PROBLEMS_KEPT) problems.push({ index, line: line.line, message: row.message });
+        if (problems.length < PROBLEMS_KEPT) problems.push({ index, line: record.line, message: row.message });
       }
-      if (line.start - breathed >= breatheBytes) {
-        breathed = line.start;
-        options.onProgress?.({ rows: lines.rows, bytes: line.start + line.bytes, totalBytes: file.size });
+      unbreathed += record.textBytes;
+      if (unbreathed >= breatheBytes) {
+        unbreathed = 0;
+        options.onProgress?.({ rows: places.rows, bytes: record.readBytes, totalBytes });
         await new Promise((resolve) => setImmediate(resolve));
         options.signal?.throwIfAborted();
       }
     }
     options.signal?.throwIfAborted();
   }
-  options.onProgress?.({ rows: lines.rows, bytes: file.size, totalBytes: file.size });
-  refuseUnusable(path, lines.rows, problemCount, problems[0]);
-  return {
-    path,
-    rows: lines.rows,
-    problems,
-    problemCount,
-    table: table.build(),
-    read: async (index) => readRow(file, path, index, lines.at(index), options),
-    close: () => file.close(),
-  };
+  options.onProgress?.({ rows: places.rows, bytes: totalBytes, totalBytes });
+  return { table: table.build(), places, problems, problemCount };
 }
 
 type RowOrProblem = Exclude<ParsedRow, { kind: 'needs-encoder' }>;
 
-function rowOf(line: Omit<JsonlLine, 'line'> & { readonly line?: number }, options: OpenDatasetOptions, path: string): RowOrProblem {
-  if (line.text === null) return { kind: 'problem', message: `longer than ${LINE_BYTES_MOST / 1024 / 1024} MiB (${line.bytes} bytes)` };
-  const parsed = parseJsonLine(line.text);
+function rowOf(parsed: ParsedLine, options: OpenDatasetOptions, where: string): RowOrProblem {
   if (!parsed.ok) return { kind: 'problem', message: parsed.message };
   const row = parseRow(parsed.value, options);
   if (row.kind !== 'needs-encoder') return row;
-  const where = line.line === undefined ? path : `${path}:${line.line}`;
   const why = options.encoderProblem ?? 'there is no tokenizer to turn it into ids';
   throw new TidemarkError('dataset', `${where} is a conversation without input_ids, and ${why}`, {
     where,
@@ -100,30 +128,44 @@ function rowOf(line: Omit<JsonlLine, 'line'> & { readonly line?: number }, optio
   });
 }
 
-async function readRow(
-  file: ReadableFile,
-  path: string,
-  index: number,
-  at: { readonly start: number; readonly bytes: number },
-  options: OpenDatasetOptions,
-): Promise<Row> {
-  const text = at.bytes > LINE_BYTES_MOST ? null : await file.read(at.start, at.bytes);
-  const row = rowOf({ ...at, text }, options, path);
+async function readRow(file: RecordFile, path: string, index: number, place: Place, options: OpenDatasetOptions): Promise<Row> {
+  const row = rowOf(await file.read(place), options, path);
   if (row.kind === 'row') return { index, id: row.id, inputIds: row.inputIds, lossMask: row.lossMask };
   throw new TidemarkError('dataset', `row ${index} of ${path} has no sample: ${row.message}`, { where: `${path} row ${index}` });
 }
 
-function refuseUnusable(path: string, rows: number, problemCount: number, first: RowProblem | undefined): void {
+/** @param line as `FileRecord` counts: from 1 */
+function whereOf(path: string, form: FileForm, line: number): string {
+  return form === 'parquet' ? `${path} row ${line - 1}` : `${path}:${line}`;
+}
+
+/** The command that shows one record. */
+function showing(path: string, form: FileForm, line: number): string {
+  const name = quoted(path);
+  switch (form) {
+    case 'jsonl':
+      return `sed -n ${line}p ${name} | cut -c 1-300`;
+    case 'jsonl.gz':
+      return `gzip -dc ${name} | sed -n ${line}p | cut -c 1-300`;
+    case 'jsonl.zst':
+      return `zstd -dc ${name} | sed -n ${line}p | cut -c 1-300`;
+    case 'parquet':
+      return `duckdb -c "FROM ${name} LIMIT 1 OFFSET ${line - 1}"`;
+  }
+}
+
+function refuseUnusable(path: string, form: FileForm, { table: { rows }, problems: [first], problemCount }: IndexedRows): void {
   if (rows === 0) {
-    throw new TidemarkError('dataset', `the dataset ${path} has no row: it is empty, or only blank lines`, {
+    const what = form === 'parquet' ? 'it is an empty table' : 'it is empty, or only blank lines';
+    throw new TidemarkError('dataset', `the dataset ${path} has no row: ${what}`, {
       where: path,
-      hint: `ls -l ${quoted(path)}; expected a JSONL file, one row a line`,
+      hint: `ls -l ${quoted(path)}; expected rows, one a line (or one a row of Parquet)`,
     });
   }
   if (first === undefined || problemCount < rows) return;
   const rest = rows === 1 ? 'its only row cannot be used' : `none of its ${rows} rows can be used, and the first says`;
   throw new TidemarkError('dataset', `the dataset ${path} has nothing to extract: ${rest}: ${first.message}`, {
-    where: `${path}:${first.line}`,
-    hint: `sed -n ${first.line}p ${quoted(path)} | cut -c 1-300; each line must hold input_ids, messages or conversations`,
+    where: whereOf(path, form, first.line),
+    hint: `${showing(path, form, first.line)}; each row must hold input_ids, messages or conversations`,
   });
 }

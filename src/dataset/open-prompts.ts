@@ -1,24 +1,26 @@
 import { createHash } from 'node:crypto';
 import { TidemarkError } from '../core/errors.ts';
-import type { FileReader, ReadableFile } from '../host/host.ts';
+import type { FileReader } from '../host/host.ts';
 import type { Message, Prompt, Prompts, RowProblem } from './dataset.ts';
-import { type JsonlLine, jsonlPieces, LINE_BYTES_MOST, LineIndex, parseJsonLine } from './jsonl.ts';
-import { openJsonl, quoted } from './jsonl-file.ts';
+import { LineIndex, type ParsedLine, type Place } from './jsonl.ts';
+import { openRecords } from './open-records.ts';
+import { quoted } from './quoted.ts';
+import type { RecordFile } from './records.ts';
 import { parseMessages, rowIdOf } from './row.ts';
 
-const PROMPTS = { noun: 'prompt file', how: 'give another one' };
+const PROMPTS = { noun: 'prompt file', how: 'give another one', columns: ['messages', 'conversations', 'prompt'] };
 const PROBLEMS_KEPT = 100;
 const DUPLICATES_NAMED = 5;
 /** Roles that a prompt may hold; the assistant's own turns are left out and answered anew. */
 const ASKED_ROLES: readonly string[] = ['system', 'developer', 'user'];
 
 /**
- * Opens and scans a prompt file: one JSON object a line with `messages`, `conversations` or `prompt` (a text or a list of turns). A row
+ * Opens and scans a prompt file (JSONL, plain, gzip or zstd, or Parquet): rows with `messages`, `conversations` or `prompt` (a text or a list of turns). A row
  * without `id` or `uuid` is named by its content. Rejects with `dataset` when the file is something else, holds no prompt, or an id stands twice.
  * Memory: 12 bytes a prompt and its id.
  */
 export async function openPrompts(files: FileReader, path: string, signal?: AbortSignal): Promise<Prompts> {
-  const file = await openJsonl(files, path, PROMPTS);
+  const file = await openRecords(files, path, PROMPTS);
   try {
     return await scan(file, path, signal);
   } catch (error) {
@@ -27,7 +29,7 @@ export async function openPrompts(files: FileReader, path: string, signal?: Abor
   }
 }
 
-async function scan(file: ReadableFile, path: string, signal: AbortSignal | undefined): Promise<Prompts> {
+async function scan(file: RecordFile, path: string, signal: AbortSignal | undefined): Promise<Prompts> {
   const lines = new LineIndex();
   const ids: string[] = [];
   const seen = new Map<string, number>();
@@ -38,12 +40,12 @@ async function scan(file: ReadableFile, path: string, signal: AbortSignal | unde
   let index = 0;
   const hash = createHash('sha256');
 
-  for await (const piece of jsonlPieces(file)) {
+  for await (const records of file.records()) {
     signal?.throwIfAborted();
-    for (const line of piece) {
-      if (line.text !== null) hash.update(line.text);
+    for (const line of records) {
+      hash.update(line.text());
       hash.update('\n');
-      const parsed = parsePrompt(line);
+      const parsed = parsePrompt(line.value());
       if (typeof parsed === 'string') {
         problemCount += 1;
         if (problems.length < PROBLEMS_KEPT) problems.push({ index, line: line.line, message: parsed });
@@ -53,7 +55,7 @@ async function scan(file: ReadableFile, path: string, signal: AbortSignal | unde
         if (earlier === undefined) {
           seen.set(id, line.line);
           ids.push(id);
-          lines.add(line.start, line.bytes);
+          lines.add(line.place.start, line.place.bytes);
         } else {
           duplicateCount += 1;
           if (duplicates.length < DUPLICATES_NAMED) duplicates.push(`${JSON.stringify(id)} on lines ${earlier} and ${line.line}`);
@@ -76,7 +78,7 @@ async function scan(file: ReadableFile, path: string, signal: AbortSignal | unde
       `the prompt file ${path} has no prompt${first === undefined ? '' : `; line ${first.line}: ${first.message}`}`,
       {
         where: path,
-        hint: `head -c 300 ${quoted(path)}; each line must hold messages, conversations or prompt`,
+        hint: `${file.form === 'jsonl' ? `head -c 300 ${quoted(path)}; each line` : 'each row'} must hold messages, conversations or prompt`,
       },
     );
   }
@@ -96,13 +98,8 @@ async function scan(file: ReadableFile, path: string, signal: AbortSignal | unde
   };
 }
 
-async function readPrompt(
-  file: ReadableFile,
-  path: string,
-  id: string,
-  at: { readonly start: number; readonly bytes: number },
-): Promise<Prompt> {
-  const parsed = parsePrompt({ ...at, text: await file.read(at.start, at.bytes) });
+async function readPrompt(file: RecordFile, path: string, id: string, place: Place): Promise<Prompt> {
+  const parsed = parsePrompt(await file.read(place));
   if (typeof parsed !== 'string') return { id, messages: parsed.messages };
   throw new TidemarkError('dataset', `the prompt file ${path} changed while it was used: prompt ${id} is now ${parsed}`, { where: path });
 }
@@ -112,10 +109,8 @@ interface ParsedPrompt {
   readonly messages: readonly Message[];
 }
 
-/** The prompt of a line, or what is wrong with it in words. */
-function parsePrompt(line: Omit<JsonlLine, 'line'>): ParsedPrompt | string {
-  if (line.text === null) return `longer than ${LINE_BYTES_MOST / 1024 / 1024} MiB`;
-  const parsed = parseJsonLine(line.text);
+/** The prompt of a record, or what is wrong with it in words. */
+function parsePrompt(parsed: ParsedLine): ParsedPrompt | string {
   if (!parsed.ok) return parsed.message;
   const { value } = parsed;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'a prompt must be a JSON object';

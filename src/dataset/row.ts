@@ -5,7 +5,8 @@ import { printable } from './jsonl.ts';
 /** What one parsed line is to us. */
 export type ParsedRow =
   | { readonly kind: 'row'; readonly id: string | null; readonly inputIds: Uint32Array; readonly lossMask: Uint8Array }
-  | { readonly kind: 'problem'; readonly message: string }
+  /** `dropped`: nothing is wrong with it, the limit on tokens leaves it out. */
+  | { readonly kind: 'problem'; readonly message: string; readonly dropped?: true }
   /** A conversation, and no tokenizer to turn it into ids. */
   | { readonly kind: 'needs-encoder' };
 
@@ -33,7 +34,7 @@ export function parseRow(value: unknown, options: RowOptions): ParsedRow {
   const row = hasValue(value.input_ids) ? idsOf(value) : conversationOf(value, options.encoder);
   if (row.kind !== 'row') return row;
   if (options.maxTokens !== null && row.inputIds.length > options.maxTokens) {
-    return problem(`too long: ${row.inputIds.length} tokens, and the limit is ${options.maxTokens}`);
+    return { kind: 'problem', message: `too long: ${row.inputIds.length} tokens, and the limit is ${options.maxTokens}`, dropped: true };
   }
   return row;
 }

@@ -4,6 +4,9 @@ import type { FileStat, Host, ReadableFile } from '../host/host.ts';
 import { expectForm, firstOtherId, firstUnwrittenRow, readForm, type StatesForm, tailIsZero } from './staged-form.ts';
 import { isNamedAfter, lockOf, removeStaged } from './staged-path.ts';
 
+/** float32, the widest that an engine hands over. */
+const WIDEST_STATE_BYTES = 4;
+
 export interface StagedWait {
   /** From `resolveStaged`: it may be read and, when it is ours, deleted. */
   readonly path: string;
@@ -149,6 +152,8 @@ async function incomplete(
   const waited = `after ${(waitedMs / 1000).toFixed(1)} s${settled ? ', unchanged for the last of them' : ''}`;
   const lock = (await host.files.stat(lockOf(path))) === null ? 'there is no .lock beside it' : 'its .lock is there';
   const why = (await unwrittenRows(host, wait)) ?? look.why;
+  const full = await fullStaging(host, wait, why);
+  if (full !== null) return full;
   const hint =
     look.mark === null
       ? "grep 'Hidden-states write failed' in the server log; df -h and ls -ld the staging folder, as the server sees it"
@@ -158,6 +163,25 @@ async function incomplete(
     hint,
     retry: 'later',
   });
+}
+
+/** A full staging volume is no fault of the row: every row would fail on it, and none after it has room again. */
+async function fullStaging(host: Host, wait: StagedWait, why: string): Promise<TidemarkError | null> {
+  const space = await host.files.space(wait.path).catch(() => null);
+  if (space === null) return null;
+  const needed = wait.inputIds.length * wait.form.layers * (wait.form.width ?? 1) * WIDEST_STATE_BYTES;
+  if (space.freeBytes >= needed && space.freeInodes > 0) return null;
+  const folder = wait.path.slice(0, wait.path.lastIndexOf('/'));
+  const left = space.freeInodes > 0 ? `${space.freeBytes} bytes are free there, one sample may need ${needed}` : 'it has no free inode';
+  return new TidemarkError(
+    'storage-full',
+    `the engine's staging folder is full (${left}); the server's file did not arrive whole: ${why}`,
+    {
+      where: folder,
+      hint: `df -h ${folder}; make room there, then resume; what killed drivers left is removed by tidemark purge`,
+      retry: 'later',
+    },
+  );
 }
 
 /** For the message: from which row on the states are zero, when the structure is whole. */

@@ -1,4 +1,4 @@
-import { TidemarkError } from '../core/errors.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { RowIdentity } from '../core/identity.ts';
 import { rowIdentity } from '../core/identity.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -28,7 +28,7 @@ export async function extractSample(
   attempt: number,
   signal: AbortSignal,
 ): Promise<CommitRecord> {
-  const row = await deps.dataset.read(index);
+  const row = await readRow(deps.dataset, index);
   const identity = sameAsIndexed(deps.dataset, row);
   const capture = await engine.capture({ row: index, attempt, inputIds: row.inputIds }, signal);
   try {
@@ -109,19 +109,34 @@ export async function setAside(store: Store, journal: JournalWriter, row: number
   await store.setAside(row, to, verdict);
 }
 
+/** A row that was good when it was indexed and cannot be read now says something about the file, and nothing about the row. */
+async function readRow(dataset: Dataset, index: number): Promise<Row> {
+  try {
+    return await dataset.read(index);
+  } catch (error) {
+    if (!isTidemarkError(error, 'dataset') || dataset.table.at(index) === null) throw error;
+    throw changed(dataset, index, error);
+  }
+}
+
+function changed(dataset: Dataset, index: number, cause?: unknown): TidemarkError {
+  return new TidemarkError(
+    'run-mismatch',
+    `row ${index} of ${dataset.path} is not the row that was indexed at the start: the file has changed under the run`,
+    {
+      where: dataset.path,
+      hint: 'restore the dataset, then resume; no row was given up',
+      cause,
+    },
+  );
+}
+
 /** Each row is hashed again as it is sent: a dataset that changes under a running extraction is noticed at that row. */
 function sameAsIndexed(dataset: Dataset, row: Row): RowIdentity {
   const now = rowIdentity(row.inputIds, row.lossMask);
   const indexed = dataset.table.at(row.index);
   if (indexed?.identity !== now.identity || indexed.mask !== now.mask) {
-    throw new TidemarkError(
-      'run-mismatch',
-      `row ${row.index} of ${dataset.path} is not the row that was indexed at the start; the file has changed`,
-      {
-        where: dataset.path,
-        hint: 'restore the dataset, then run the same command again',
-      },
-    );
+    throw changed(dataset, row.index);
   }
   return now;
 }

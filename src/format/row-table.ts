@@ -8,6 +8,9 @@ const HEADER_BYTES = 64;
 const RECORD_BYTES = 64;
 const CHUNK_ROWS = 1024;
 const FLAG_NO_SAMPLE = 1;
+/** Beside it: the operator's own limit on tokens left the row out. */
+const FLAG_DROPPED = 2;
+const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
 
 /**
  * The row table (`rows.bin`, docs/on-disk.md): 64 bytes a row, so a million rows take 64 MB in memory
@@ -40,6 +43,11 @@ export class RowTable {
       strippedTokens: this.#view.getUint32(start + 52, true),
       lossTokens: this.#view.getUint32(start + 56, true),
     };
+  }
+
+  /** Whether a row has no sample because the operator's limit on tokens left it out, and not because it is malformed. */
+  isDropped(index: number): boolean {
+    return (this.#view.getUint32(index * RECORD_BYTES + 60, true) & FLAG_DROPPED) !== 0;
   }
 
   /** The fingerprint's root, 64 hex digits. */
@@ -89,7 +97,9 @@ export class RowTable {
       });
     if (file.length < HEADER_BYTES) throw refuse(`it has ${file.length} bytes, less than its header`);
     const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-    if (Buffer.from(file.subarray(0, 8)).toString('latin1') !== MAGIC) throw refuse('its first bytes are not TMROWS01');
+    const magic = Buffer.from(file.subarray(0, 8)).toString('latin1');
+    if (magic !== MAGIC && /^TMROWS\d\d$/.test(magic)) throw newerTable(where, magic);
+    if (magic !== MAGIC) throw refuse('its first bytes are not TMROWS01');
     if (view.getUint32(56, true) !== crc32(file.subarray(0, 56))) throw refuse('its header checksum is wrong');
     if (view.getUint32(8, true) !== RECORD_BYTES || view.getUint32(12, true) !== CHUNK_ROWS) throw refuse('it has another record size');
     const rows = Number(view.getBigUint64(16, true));
@@ -101,12 +111,25 @@ export class RowTable {
   }
 }
 
+/** A table of another version; told from a damaged one, because it must not be replaced. */
+function newerTable(where: string, magic: string): TidemarkError {
+  return new TidemarkError('format-refused', `the row table ${where} is of version ${magic}, and this tidemark reads ${MAGIC}`, {
+    where,
+    hint: OTHER_VERSION_HINT,
+  });
+}
+
+export function isOtherTableVersion(error: unknown): boolean {
+  return error instanceof TidemarkError && error.hint === OTHER_VERSION_HINT;
+}
+
 /** Collects rows in order; grows by doubling. */
 export class RowTableBuilder {
   #records = new Uint8Array(RECORD_BYTES * CHUNK_ROWS);
   #rows = 0;
 
-  add(row: RowIdentity | null): void {
+  /** @param row null for a malformed row, `dropped` for one that the limit on tokens leaves out */
+  add(row: RowIdentity | 'dropped' | null): void {
     const start = this.#rows * RECORD_BYTES;
     if (start === this.#records.length) {
       const grown = new Uint8Array(this.#records.length * 2);
@@ -114,8 +137,8 @@ export class RowTableBuilder {
       this.#records = grown;
     }
     const view = new DataView(this.#records.buffer);
-    if (row === null) {
-      view.setUint32(start + 60, FLAG_NO_SAMPLE, true);
+    if (row === null || row === 'dropped') {
+      view.setUint32(start + 60, row === null ? FLAG_NO_SAMPLE : FLAG_NO_SAMPLE | FLAG_DROPPED, true);
     } else {
       this.#records.set(Buffer.from(row.identity, 'hex'), start);
       this.#records.set(Buffer.from(row.stripped, 'hex'), start + 16);

@@ -16,6 +16,8 @@ export interface Work {
   readonly servers: Servers;
   readonly model: string;
   readonly options: GenerateOptions;
+  /** Puts the settings on record, once; called before the first answer is kept. */
+  readonly keepSettings: () => Promise<void>;
   /** Told to stop, conversations in flight go on for `drainMs`. */
   readonly stop: AbortSignal;
 }
@@ -77,6 +79,8 @@ export async function answerAll(host: Host, work: Work): Promise<string | null> 
       await failed(id, error);
       return;
     }
+    // From the first answer on the settings are on record: a start that kept nothing binds nobody.
+    await work.keepSettings();
     const record = { kind: 'answer', row } as const;
     answers.add(record, await part.append(record));
     failuresInRow = 0;

@@ -73,15 +73,17 @@ async function begin(host: Host, prompts: Prompts, options: GenerateOptions, sto
 
   await host.files.makeDirectory(folder);
   const number = await takeLock(host, folder, options.takeOver);
-  if (known === null) await writeRecord(host, folder, record, number);
   const answers = await Answers.load(host.files, folder, prompts, stop);
   const part = await PartWriter.create(host.files, folder, number);
   try {
     const before = answers.totals.answered;
-    const gaveUp = await answerAll(host, { prompts, answers, part, servers, model, options, stop });
+    let kept: Promise<void> | null = known === null ? null : Promise.resolve();
+    const keepSettings = (): Promise<void> => (kept ??= writeRecord(host, folder, record, number));
+    const gaveUp = await answerAll(host, { prompts, answers, part, servers, model, options, keepSettings, stop });
     const reason = stop.aborted
       ? 'it was told to stop; start it again to go on'
       : (gaveUp ?? whyNotPublished(answers, prompts, options.acceptFailures));
+    if (reason === null) await keepSettings();
     if (reason === null) await publish(host, { prompts, answers, part, number, output, folder, stop });
     const outcome = stop.aborted && reason !== null ? 'interrupted' : reason === null ? 'complete' : 'incomplete';
     return summaryOf(answers, prompts, { output, answeredNow: answers.totals.answered - before, seconds: secondsSince(), outcome, reason });

@@ -136,6 +136,16 @@ export interface ProcessIdentity {
   readonly pidNamespace?: string | undefined;
 }
 
+/** A process that hangs in the kernel. */
+export interface BlockedProcess {
+  readonly pid: number;
+  readonly command: string;
+  /** What it holds below the folder that was asked about. */
+  readonly path: string;
+  /** The kernel function that it waits in (/proc/PID/wchan); null where that is not shown. */
+  readonly waitsIn: string | null;
+}
+
 export interface MountFacts {
   readonly mountPoint: string;
   readonly filesystem: string;
@@ -152,6 +162,8 @@ export interface HostFacts {
   readonly hostname: string;
   readonly bootId: Fact<string>;
   readonly bootedAt: Fact<string>;
+  /** When process 1 of this process namespace started: in a container that is its own start, not the machine's. Absent where nothing tells. */
+  readonly initStartedAt?: Fact<string>;
   readonly memoryBytes: Fact<number>;
   /** `vm.dirty_*`, for the suspect window. */
   readonly dirty: Fact<{
@@ -173,4 +185,9 @@ export interface Machine {
   isAlive(process: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'>;
   /** Processes that hold a file below `folder` open for writing (from /proc/PID/fd; only those we may see). */
   writersBelow(folder: string): Promise<Fact<readonly { readonly pid: number; readonly command: string; readonly path: string }[]>>;
+  /**
+   * Processes that stay in uninterruptible sleep (state D at two looks) and have something below `folder` open, or stand in it. SIGKILL
+   * does nothing to them. Absent on machines that cannot tell.
+   */
+  blockedBelow?(folder: string): Promise<Fact<readonly BlockedProcess[]>>;
 }

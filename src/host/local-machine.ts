@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { messageOf } from '../core/errors.ts';
 import { isErrno } from './errno.ts';
 import type { Fact, FileReader, HostFacts, Machine, MountFacts, ProcessIdentity } from './host.ts';
+import { blockedBelow } from './local-blocked.ts';
 import { writersBelow } from './local-writers.ts';
 import {
   firstPidNamespace,
@@ -74,11 +75,12 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
 
   return {
     async facts() {
-      const bootTime = await fact('stat', parseBootTime);
+      const [bootTime, init] = await Promise.all([fact('stat', parseBootTime), fact('1/stat', parseProcessStat)]);
       return {
         hostname: ownHostname,
         bootId: await bootId(),
         bootedAt: bootTime.known ? { ...bootTime, value: new Date(bootTime.value * 1000).toISOString() } : bootTime,
+        initStartedAt: initStart(bootTime, init),
         memoryBytes: await fact('meminfo', parseMemoryTotal),
         dirty: await dirty(),
         platform: `${platform()} ${release()} ${arch()}`,
@@ -111,7 +113,22 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
       if (real === null) return { known: false, why: `${folder} does not exist` };
       return writersBelow({ proc, folder: real });
     },
+    async blockedBelow(folder) {
+      const real = await options.files.realPath(folder);
+      if (real === null) return { known: false, why: `${folder} does not exist` };
+      return blockedBelow({ proc, folder: real });
+    },
   };
+}
+
+/** Linux counts process times in hundredths of a second towards user space, whatever its own clock (USER_HZ). */
+const TICKS_PER_SECOND = 100;
+
+function initStart(bootTime: Fact<number>, init: Fact<{ readonly startTicks: string }>): Fact<string> {
+  if (!bootTime.known) return bootTime;
+  if (!init.known) return init;
+  const seconds = bootTime.value + Number(init.value.startTicks) / TICKS_PER_SECOND;
+  return { known: true, value: new Date(seconds * 1000).toISOString(), source: init.source };
 }
 
 async function aliveHere(proc: string, holder: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'> {

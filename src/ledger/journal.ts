@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { isTidemarkError } from '../core/errors.ts';
 import type { Digest128 } from '../core/identity.ts';
 import { encodeLine, parseLines } from '../format/checked-lines.ts';
 import type { FileReader, FileStore, WritableFile } from '../host/host.ts';
 import type { JournalProblem, JournalWriter, RowRecord, RunJournalRecord } from './ledger.ts';
-import { journalName, memoryPath, type Scope } from './paths.ts';
+import { journalName, memoryPath, parseNumbered, type Scope } from './paths.ts';
 import { ensureFolder } from './whole-file.ts';
 
 const FORMAT = 'tidemark.journal/1';
@@ -104,7 +105,14 @@ async function readJournal(
   problems: JournalProblem[],
 ): Promise<JournalFile | null> {
   const path = memoryPath(folder, 'journal', journalName(scope, lease));
-  const bytes = await files.readSmall(path, MOST_JOURNAL_BYTES);
+  let bytes: Uint8Array | null;
+  try {
+    bytes = await files.readSmall(path, MOST_JOURNAL_BYTES);
+  } catch (error) {
+    if (!isTidemarkError(error)) throw error;
+    problems.push({ path, kind: 'unreadable', detail: error.message });
+    return null;
+  }
   // A crash between taking the lease and making its journal leaves no file: nothing was written under that lease.
   if (bytes === null) return null;
   const { values, validBytes, tail } = parseLines(bytes);
@@ -130,6 +138,18 @@ async function readJournal(
     problems.push({ path, kind: 'torn-tail', detail: `${bytes.length - validBytes} bytes behind its last whole line are dropped` });
   }
   return { lease, header: header.data, bytes, validBytes };
+}
+
+/** The run ids that the journals of a folder name in their headers; how a run without its run.json is known. */
+export async function journalRuns(files: FileReader, folder: string): Promise<readonly Digest128[]> {
+  const ids = new Set<Digest128>();
+  for (const entry of (await files.list(memoryPath(folder, 'journal'))) ?? []) {
+    if (entry.kind !== 'file' || parseNumbered(entry.name, '.log') === null) continue;
+    const bytes = await files.readSmall(memoryPath(folder, 'journal', entry.name), MOST_JOURNAL_BYTES);
+    const header = headerSchema.safeParse(bytes === null ? null : parseLines(bytes).values[0]);
+    if (header.success) ids.add(header.data.run);
+  }
+  return [...ids];
 }
 
 /**

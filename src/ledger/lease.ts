@@ -23,18 +23,21 @@ const leaseSchema = z.object({
   over: z.enum(['none', 'released', 'dead', 'forced']),
 });
 
-/** The numbers of all leases ever taken, by scope, ascending. */
+/** The numbers of all leases ever taken, by scope, ascending. A journal proves its lease, also where the lease's own file is gone. */
 export async function listLeases(files: FileReader, folder: string): Promise<ReadonlyMap<Scope, readonly number[]>> {
-  const found = new Map<Scope, number[]>();
-  for (const entry of (await files.list(memoryPath(folder, 'leases'))) ?? []) {
-    const parsed = entry.kind === 'file' ? parseNumbered(entry.name, '') : null;
-    if (parsed === null) continue;
-    const numbers = found.get(parsed.scope);
-    if (numbers === undefined) found.set(parsed.scope, [parsed.lease]);
-    else numbers.push(parsed.lease);
+  const found = new Map<Scope, Set<number>>();
+  for (const [name, suffix] of [
+    ['leases', ''],
+    ['journal', '.log'],
+  ] as const) {
+    for (const entry of (await files.list(memoryPath(folder, name))) ?? []) {
+      const parsed = entry.kind === 'file' ? parseNumbered(entry.name, suffix) : null;
+      if (parsed === null) continue;
+      const numbers = found.get(parsed.scope) ?? new Set<number>();
+      found.set(parsed.scope, numbers.add(parsed.lease));
+    }
   }
-  for (const numbers of found.values()) numbers.sort((a, b) => a - b);
-  return found;
+  return new Map([...found].map(([scope, numbers]) => [scope, [...numbers].sort((a, b) => a - b)]));
 }
 
 /**

@@ -75,7 +75,15 @@ export interface EndRecord {
   readonly message: string;
 }
 
-export type RunJournalRecord = StartRecord | SegmentRecord | EndRecord;
+/** Rows that the operator has given up: they count as done. */
+export interface AcceptRecord {
+  readonly kind: 'accept';
+  readonly at: number;
+  readonly ranges: readonly IndexRange[];
+  readonly reason: string;
+}
+
+export type RunJournalRecord = StartRecord | SegmentRecord | EndRecord | AcceptRecord;
 
 /** What is wrong with a journal; becomes a finding. A torn tail after a crash is normal and says nothing is lost. */
 export interface JournalProblem {
@@ -105,17 +113,21 @@ export interface Holder {
 /** What the folder remembers of its run; reads only. */
 export interface LedgerReader {
   readonly run: RunRecord;
+  /** null when settings.json is gone or cannot be used; `settingsProblem` says why. Only a new start needs it. */
   readonly settings: Settings | null;
+  readonly settingsProblem: string | null;
   /** null when rows.bin is gone; `tableProblem` says why. */
   readonly table: RowTable | null;
   readonly tableProblem: string | null;
   readonly shardCount: number;
   shard(shard: number): Promise<ShardState>;
-  /** All starts, segments and ends, oldest first, with the lease that wrote them. */
+  /** All starts, segments, ends and acceptances, oldest first, with the lease that wrote them. */
   history(): Promise<{
     readonly records: readonly (RunJournalRecord & { readonly lease: number })[];
     readonly problems: readonly JournalProblem[];
   }>;
+  /** Rows that `accept` records gave up, ascending and merged. A committed file of such a row counts all the same. */
+  accepted(): Promise<readonly IndexRange[]>;
   /** The newest `run` lease unless it was released: alive, dead or unknown. */
   holder(): Promise<Holder | null>;
 }

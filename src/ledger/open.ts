@@ -1,11 +1,11 @@
 import { isTidemarkError, messageOf } from '../core/errors.ts';
-import type { IndexRange } from '../core/ranges.ts';
+import { type IndexRange, mergeRanges } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
-import { RowTable } from '../format/row-table.ts';
+import { isOtherTableVersion, RowTable } from '../format/row-table.ts';
 import type { FileReader, Machine } from '../host/host.ts';
 import { readScope, type ScopeRecords } from './journal.ts';
 import { listLeases, readHolder } from './lease.ts';
-import type { Holder, LedgerReader, RowRecord, RunJournalRecord, RunRecord, ShardState } from './ledger.ts';
+import type { Holder, JournalProblem, LedgerReader, RowRecord, RunJournalRecord, RunRecord, ShardState } from './ledger.ts';
 import { memoryPath, type Scope, shardScope } from './paths.ts';
 import { parseRowRecord, parseRunRecord } from './records.ts';
 import { readRunRecord } from './run-record.ts';
@@ -27,38 +27,45 @@ export async function openLedger(
 ): Promise<LedgerReader | null> {
   const run = await readRunRecord(host.files, folder);
   if (run === null) return null;
-  const settings = await readSettings(host.files, folder, options);
+  const { settings, problem: settingsProblem } = await readSettings(host.files, folder, options);
   const { table, problem } = await readTable(host.files, folder);
-  return new FolderLedger(host, folder, run, settings, table, problem, await listLeases(host.files, folder));
+  const { leases, problem: leasesProblem } = await readLeases(host.files, folder);
+  return new FolderLedger(host, folder, { run, settings, settingsProblem, table, tableProblem: problem, leases, leasesProblem });
+}
+
+interface LedgerParts {
+  readonly run: RunRecord;
+  readonly settings: Settings | null;
+  readonly settingsProblem: string | null;
+  readonly table: RowTable | null;
+  readonly tableProblem: string | null;
+  readonly leases: ReadonlyMap<Scope, readonly number[]>;
+  readonly leasesProblem: JournalProblem | null;
 }
 
 class FolderLedger implements LedgerReader {
   readonly run: RunRecord;
   readonly settings: Settings | null;
+  readonly settingsProblem: string | null;
   readonly table: RowTable | null;
   readonly tableProblem: string | null;
   readonly shardCount: number;
   readonly #host: { readonly files: FileReader; readonly machine: Machine };
   readonly #folder: string;
   readonly #leases: ReadonlyMap<Scope, readonly number[]>;
+  readonly #leasesProblem: JournalProblem | null;
 
-  constructor(
-    host: { readonly files: FileReader; readonly machine: Machine },
-    folder: string,
-    run: RunRecord,
-    settings: Settings | null,
-    table: RowTable | null,
-    tableProblem: string | null,
-    leases: ReadonlyMap<Scope, readonly number[]>,
-  ) {
+  constructor(host: { readonly files: FileReader; readonly machine: Machine }, folder: string, parts: LedgerParts) {
     this.#host = host;
     this.#folder = folder;
-    this.run = run;
-    this.settings = settings;
-    this.table = table;
-    this.tableProblem = tableProblem;
-    this.#leases = leases;
-    this.shardCount = Math.ceil((table?.rows ?? run.identity.dataset.rows) / run.identity.shardRows);
+    this.run = parts.run;
+    this.settings = parts.settings;
+    this.settingsProblem = parts.settingsProblem;
+    this.table = parts.table;
+    this.tableProblem = parts.tableProblem;
+    this.#leases = parts.leases;
+    this.#leasesProblem = parts.leasesProblem;
+    this.shardCount = Math.ceil((this.table?.rows ?? this.run.identity.dataset.rows) / this.run.identity.shardRows);
   }
 
   async shard(shard: number): Promise<ShardState> {
@@ -80,7 +87,12 @@ class FolderLedger implements LedgerReader {
       const known = parseRunRecord(record);
       if (known !== null) parsed.push({ ...known, lease });
     }
-    return { records: parsed, problems };
+    return { records: parsed, problems: this.#leasesProblem === null ? problems : [this.#leasesProblem, ...problems] };
+  }
+
+  async accepted(): Promise<readonly IndexRange[]> {
+    const { records } = await this.history();
+    return mergeRanges(records.flatMap((record) => (record.kind === 'accept' ? record.ranges : [])));
   }
 
   async holder(): Promise<Holder | null> {
@@ -102,17 +114,43 @@ export function shardRange(run: RunRecord, table: RowTable | null, shard: number
   return [shard * size, Math.min(rows, (shard + 1) * size)];
 }
 
-async function readSettings(files: FileReader, folder: string, options: OpenLedgerOptions): Promise<Settings | null> {
+async function readSettings(
+  files: FileReader,
+  folder: string,
+  options: OpenLedgerOptions,
+): Promise<{ settings: Settings | null; problem: string | null }> {
   const path = memoryPath(folder, 'settings.json');
-  const bytes = await files.readSmall(path, MOST_SETTINGS_BYTES);
-  if (bytes === null) return null;
-  let value: unknown = null;
   try {
-    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch {
-    // Not JSON: the parser below refuses `null` with the same words as any other wrong form.
+    const bytes = await files.readSmall(path, MOST_SETTINGS_BYTES);
+    return bytes === null
+      ? { settings: null, problem: `${path} is not there` }
+      : { settings: options.parseSettings(jsonOrNull(bytes), path), problem: null };
+  } catch (error) {
+    if (!isTidemarkError(error)) throw error;
+    return { settings: null, problem: messageOf(error) };
   }
-  return options.parseSettings(value, path);
+}
+
+/** What is no JSON is refused by the parser in the same words as any other wrong form. */
+function jsonOrNull(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    return null;
+  }
+}
+
+/** Folders of `.tidemark/` that may not be listed hide leases: a survey goes on and says so, a start is refused. */
+async function readLeases(
+  files: FileReader,
+  folder: string,
+): Promise<{ leases: ReadonlyMap<Scope, readonly number[]>; problem: JournalProblem | null }> {
+  try {
+    return { leases: await listLeases(files, folder), problem: null };
+  } catch (error) {
+    if (!isTidemarkError(error)) throw error;
+    return { leases: new Map(), problem: { path: memoryPath(folder, 'leases'), kind: 'unreadable', detail: messageOf(error) } };
+  }
 }
 
 async function readTable(files: FileReader, folder: string): Promise<{ table: RowTable | null; problem: string | null }> {
@@ -121,7 +159,8 @@ async function readTable(files: FileReader, folder: string): Promise<{ table: Ro
     const bytes = await files.readSmall(path, MOST_TABLE_BYTES);
     return bytes === null ? { table: null, problem: `${path} is not there` } : { table: RowTable.decode(bytes, path), problem: null };
   } catch (error) {
-    if (!isTidemarkError(error)) throw error;
+    // A table of another version is somebody's newer truth: it is never written over.
+    if (!isTidemarkError(error) || isOtherTableVersion(error)) throw error;
     return { table: null, problem: messageOf(error) };
   }
 }

@@ -46,6 +46,12 @@ const runRecordSchema = z.discriminatedUnion('kind', [
     outcome: z.enum(['complete', 'incomplete', 'interrupted', 'failed']),
     message: z.string(),
   }),
+  z.object({
+    kind: z.literal('accept'),
+    at: z.number(),
+    ranges: z.array(z.tuple([z.int().nonnegative(), z.int().positive()])),
+    reason: z.string(),
+  }),
 ]);
 
 /** A record of a shard's journal, or null when this version does not know it. */

@@ -7,6 +7,7 @@ import type { RunRecord } from './ledger.ts';
 import { memoryPath } from './paths.ts';
 
 const FORMAT = 'tidemark.run/1';
+const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
 
 const identitySchema = z.object({
   dataset: z.object({ rows: z.int().nonnegative(), root: z.string() }),
@@ -52,10 +53,28 @@ export async function readRunRecord(files: FileReader, folder: string): Promise<
   } catch {
     throw refuse('it is no JSON');
   }
+  const format: unknown = isObject(value) ? value.format : undefined;
+  if (typeof format === 'string' && /^tidemark\.run\/\d+$/.test(format) && format !== FORMAT) {
+    throw new TidemarkError('format-refused', `${path} is of format ${format}, and this tidemark reads ${FORMAT}`, {
+      where: path,
+      hint: OTHER_VERSION_HINT,
+    });
+  }
   const parsed = runSchema.safeParse(value);
-  if (!parsed.success) throw refuse(z.prettifyError(parsed.error).replaceAll('\n', ' '));
+  if (!parsed.success)
+    throw refuse(
+      parsed.error.issues
+        .slice(0, 3)
+        .map((issue) => `${issue.path.join('.') || 'it'}: ${issue.message}`)
+        .join('; '),
+    );
   if (runIdOf(parsed.data.identity) !== parsed.data.id) throw refuse('its id is not the digest of its identity');
   return parsed.data;
+}
+
+/** Told from a damaged record, because a newer one must be left to its own tidemark. */
+export function isOtherVersion(error: unknown): boolean {
+  return error instanceof TidemarkError && error.hint === OTHER_VERSION_HINT;
 }
 
 export function encodeRunRecord(

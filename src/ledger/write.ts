@@ -139,6 +139,18 @@ export async function openRunWriter(host: Host, folder: string, options: { reado
 async function openScope(host: Host, folder: string, run: RunRecord, scope: Scope, force: boolean): Promise<JournalWriter> {
   const leases = (await listLeases(host.files, folder)).get(scope) ?? [];
   const before = await readScope(host.files, folder, run.id, scope, leases);
+  const unread = before.problems.find((problem) => problem.kind === 'unreadable');
+  if (unread !== undefined) {
+    // Writing behind records that we may not see would cut them off for good.
+    throw new TidemarkError(
+      'storage-denied',
+      `the journal ${unread.path} cannot be read, so nothing may be written behind it: ${unread.detail}`,
+      {
+        where: unread.path,
+        hint: `ls -l ${unread.path}; make it readable, or run as the user that wrote it`,
+      },
+    );
+  }
   const newer = before.problems.find((problem) => problem.kind === 'unknown-version');
   if (newer !== undefined) {
     throw new TidemarkError('format-refused', `${newer.path} was written by another version of tidemark: ${newer.detail}`, {

@@ -1,6 +1,6 @@
 import { EXIT, type ExitCode } from '../core/exit.ts';
 import { countOf, type IndexRange, indicesOf, mergeRanges } from '../core/ranges.ts';
-import type { Plan, PlanExtract, PlanStep, Report, VerdictGroup } from '../core/report.ts';
+import type { Plan, PlanExtract, PlanStep, Rate, Report, VerdictGroup } from '../core/report.ts';
 
 /** What the plan is made from; every range ascending and merged. */
 export interface PlanFacts {
@@ -18,7 +18,9 @@ export interface PlanFacts {
   readonly tokensOf: ((row: number) => number | null) | null;
   /** Bytes a token costs in files that are known good; null where there are none. */
   readonly bytesPerToken: number | null;
-  readonly rates: readonly { readonly perSecond: number; readonly source: string }[];
+  readonly rates: readonly Rate[];
+  /** Rows that the operator gave up: a bad file of theirs is set aside and not made again. Default: none. */
+  readonly accepted?: readonly IndexRange[];
 }
 
 export interface PlanOptions {
@@ -31,12 +33,14 @@ const SET_ASIDE = ['torn', 'corrupt', 'poisoned'];
 /** What to do next, in order, and what it costs. Says nothing of how. */
 export function planOf(facts: PlanFacts, options: PlanOptions): Plan {
   const damaged = rangesOfGroups(facts.groups, (group) => SET_ASIDE.includes(group.verdict));
-  const redo = without(damaged, facts.poisonedTwice);
+  const accepted = facts.accepted ?? [];
+  const poisonedTwice = without(facts.poisonedTwice, accepted);
+  const redo = without(damaged, poisonedTwice);
   const missing = rangesOfGroups(facts.groups, (group) => group.verdict === 'missing' && group.reason !== 'accepted');
   const wanted = options.retryFailed ? missing : without(missing, facts.finalFailures);
-  const extract = mergeRanges([...wanted, ...redo]);
+  const extract = mergeRanges([...wanted, ...without(redo, accepted)]);
   const drifted = rangesOfGroups(facts.groups, (group) => group.verdict === 'drifted');
-  const decide = mergeRanges([...drifted, ...facts.poisonedTwice]);
+  const decide = mergeRanges([...drifted, ...poisonedTwice]);
   const steps: PlanStep[] = [];
   const add = (what: PlanStep['what'], text: string, ranges: readonly IndexRange[]): void => {
     if (ranges.length > 0) steps.push({ what, text, ranges, count: countOf(ranges) });
@@ -53,14 +57,18 @@ function costOf(ranges: readonly IndexRange[], facts: PlanFacts): PlanExtract {
   const count = countOf(ranges);
   const tokens = facts.tokensOf === null ? null : sumTokens(ranges, facts.tokensOf);
   const bytes = tokens === null || facts.bytesPerToken === null ? null : Math.round(tokens * facts.bytesPerToken);
-  const seconds = facts.rates.map((rate) => count / rate.perSecond);
+  const rates = facts.rates.map((rate) => ({
+    ...rate,
+    seconds: tokens !== null && rate.tokensPerSecond !== undefined ? tokens / rate.tokensPerSecond : count / rate.perSecond,
+  }));
+  const seconds = rates.map((rate) => rate.seconds);
   return {
     ranges,
     count,
     tokens,
     bytes,
     seconds: seconds.length === 0 ? null : [Math.min(...seconds), Math.max(...seconds)],
-    rates: facts.rates,
+    rates,
   };
 }
 
@@ -101,7 +109,8 @@ export function without(ranges: readonly IndexRange[], holes: readonly IndexRang
  */
 export function exitOf(report: Report): ExitCode {
   if (report.dataset === null || report.plan.blockers.length > 0 || report.totals.drifted > 0) return EXIT.decision;
-  if (report.plan.extract.count > 0 || report.suspect.length > 0 || report.running !== null) {
+  const toDo = report.plan.extract.count > 0 || report.plan.steps.some((step) => step.what === 'set-aside');
+  if (toDo || report.suspect.length > 0 || report.running !== null) {
     return isComplete(report) && report.suspect.length === 0 ? EXIT.complete : EXIT.incomplete;
   }
   // Nothing is left that would be done without being told: what is not sound has failed for good, or the machine will not show it.

@@ -42,6 +42,10 @@ class LocalStore implements Store {
     return this.#reader.open(index);
   }
 
+  openAt(path: string): ReturnType<StoreReader['openAt']> {
+    return this.#reader.openAt(path);
+  }
+
   async publish(sample: SampleToCommit): Promise<CommitOutcome> {
     const { files } = this.#host;
     const final = `${this.folder}/${this.layout.pathOf(sample.index)}`;
@@ -80,7 +84,7 @@ class LocalStore implements Store {
   }
 
   async #encode(file: WritableFile, final: string, sample: SampleToCommit): Promise<WrittenFile> {
-    assert(this.layout.codec === 'torch-zip', 'the one codec of layouts so far');
+    assert(this.layout.codec === 'torch-zip', 'the codec that new files are written in');
     const name = final.slice(final.lastIndexOf('/') + 1);
     const stem = name.slice(0, name.lastIndexOf('.'));
     const pieces = writeTorchZip(sample.tensors, { stem });

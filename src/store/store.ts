@@ -2,6 +2,7 @@ import type { RandomAccess } from '../core/random-access.ts';
 import type { IndexRange } from '../core/ranges.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Damage, Parsed, TensorInfo, TensorSource, WrittenFile } from '../format/tensors.ts';
+import type { FileStat } from '../host/host.ts';
 
 /** What is known of a row's tensors beforehand; null where nothing is. */
 export interface ExpectedShape {
@@ -22,17 +23,35 @@ export interface SampleStates {
   last(): AsyncIterable<Uint8Array>;
 }
 
+/** The container that a layout's files are in; `torch-gzip` is a torch zip inside one gzip stream. */
+export type Codec = 'torch-zip' | 'torch-gzip' | 'safetensors';
+
+/**
+ * What the number in a file's name counts: the dataset's rows; the files of one writer (a rank or a GPU, so that the
+ * same number comes several times); or nothing, where the name is no number. For the last two only the ids inside tell the row.
+ */
+export type Numbering = 'row' | 'local' | 'none';
+
 /** How indices map to paths and samples to tensors. One file in layouts/ each. */
 export interface Layout {
   readonly name: string;
-  readonly codec: 'torch-zip' | 'safetensors';
+  readonly codec: Codec;
   /** For people: `rows_{from}-{to}/data_{index}.ckpt`. */
   readonly pattern: string;
+  /** Rows a folder; 0 where folders have no size of their own: one flat folder, or folders by writer. */
   readonly groupSize: number;
+  readonly numbering: Numbering;
+  /**
+   * Whether an index alone says where its file is. Where it does not (folders of free names, numbers that are no rows) `parse`
+   * gives `unplaced` and `pathOf` must not be asked: `placeFiles` (place.ts) looks at the tree and gives a layout that is located.
+   */
+  readonly located: boolean;
   /** Relative to the run folder, with `/`. */
   pathOf(index: number): string;
   /** The folder that holds `index`, relative to the run folder, and its range. */
   folderOf(index: number): { readonly path: string; readonly range: IndexRange };
+  /** Of a layout that is not located: whether a folder may hold samples, or folders with them. */
+  folderFits?(path: string): boolean;
   /** What a name in that folder is: a row's file, one of our temporaries, or neither. */
   parse(folder: string, name: string): ParsedName;
   /** Which tensor holds the token ids (`input_ids`) and which the states. */
@@ -47,16 +66,27 @@ export interface Layout {
 
 export type ParsedName =
   | { readonly kind: 'sample'; readonly index: number; readonly inPlace: boolean }
+  /** A sample whose row its name does not tell: `number` counts within `writer`, or is null where the name is no number. */
+  | { readonly kind: 'unplaced'; readonly writer: string; readonly number: number | null }
+  /** A second file of a row whose own file stands elsewhere. */
+  | { readonly kind: 'duplicate'; readonly index: number }
   | { readonly kind: 'temporary'; readonly index: number | null; readonly lease: number | null }
   | { readonly kind: 'foreign' };
 
 /** An opened sample file whose structure holds. */
 export interface StoredSample {
+  /** The file as it was when it was opened: nothing else needs to look at its name again. */
+  readonly stat: FileStat;
+  /**
+   * The bytes that the tensors' offsets count in: the file's own, or what it inflates to. Reading an inflated one backwards
+   * starts it anew, so read tensors in the order of their offsets.
+   */
   readonly source: RandomAccess;
+  /** Names, dtypes and shapes are final; offsets of a gzip-wrapped file are only known once `checkBytes` has run. */
   readonly tensors: ReadonlyMap<string, TensorInfo>;
   /** False when the writer switched checksums off: nothing in the file can prove its bytes. */
   readonly provable: boolean;
-  /** CRC-32 of each record in file order, as stored. */
+  /** CRC-32 of each record in file order, as stored; none where the container has none at hand. */
   readonly records: readonly { readonly name: string; readonly bytes: number; readonly crc32: number }[];
   /**
    * The stored ids and mask (null where the layout has none), after their own records have passed their checksums.
@@ -68,14 +98,19 @@ export interface StoredSample {
   close(): Promise<void>;
 }
 
+/** An opened file: its parsed form, or its damage. */
+export type Opened =
+  | { readonly ok: true; readonly sample: StoredSample; readonly stat: FileStat }
+  | { readonly ok: false; readonly damage: Damage; readonly stat: FileStat };
+
 /** The half that assessment receives: it cannot write. */
 export interface StoreReader {
   readonly folder: string;
   readonly layout: Layout;
-  /** Opens row `index`'s file: its parsed form, its damage, or null when no file is there. Rejects when the machine refuses (`storage-*`). */
-  open(
-    index: number,
-  ): Promise<{ readonly ok: true; readonly sample: StoredSample } | { readonly ok: false; readonly damage: Damage } | null>;
+  /** Opens row `index`'s file; null when no file is there. Rejects when the machine refuses (`storage-*`). */
+  open(index: number): Promise<Opened | null>;
+  /** The same for any file of the layout's form, by its path relative to the folder. */
+  openAt(path: string): Promise<Opened | null>;
 }
 
 export interface SampleToCommit {

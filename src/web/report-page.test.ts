@@ -48,6 +48,31 @@ function report(name: string, more: Partial<Report> = {}): Report {
       bootedAt: { value: '2026-03-14T04:41:00.000Z', source: 'boot log' },
       cause: { value: name, source: name },
       suspectWindow: null,
+      containerStartedAt: { value: '2026-03-14T04:42:00.000Z', source: name },
+      logEvents: [{ at: '2026-03-14T03:59:00.000Z', kind: 'io-error', text: name, source: name }],
+      logsNotRead: [{ path: name, why: name }],
+    },
+    space: { value: { totalBytes: 2e12, freeBytes: 1e12 }, source: name },
+    pace: {
+      plateau: 1.09,
+      whole: 0.21,
+      stalls: [{ from: '2026-03-14T02:00:00.000Z', to: '2026-03-14T03:00:00.000Z' }],
+      stallCount: 1,
+      stalledSeconds: 3600,
+      source: name,
+    },
+    placement: {
+      kind: 'round-robin',
+      ranks: 2,
+      starts: [0, 5],
+      batch: 4,
+      holds: [
+        [0, 5, 0, 2],
+        [5, 10, 1, 2],
+      ],
+      holdsLeftOut: 0,
+      strangers: [],
+      copies: [],
     },
     findings: [
       {
@@ -68,8 +93,8 @@ function report(name: string, more: Partial<Report> = {}): Report {
         bytes: 3_000_000,
         seconds: [3, 14],
         rates: [
-          { perSecond: 1.09, source: name },
-          { perSecond: 0.21, source: 'whole' },
+          { perSecond: 1.09, tokensPerSecond: 11, seconds: 3, source: name },
+          { perSecond: 0.21, seconds: 14, source: 'whole' },
         ],
       },
       blockers: [],
@@ -109,6 +134,14 @@ describe('the report page', () => {
     const [script = ''] = page.match(/<script>(.*?)<\/script>/s)?.slice(1) ?? [];
     const [style = ''] = page.match(/<style>(.*?)<\/style>/s)?.slice(1) ?? [];
     for (const text of [script, style]) expect(policy).toContain(createHash('sha256').update(text).digest('base64'));
+  });
+
+  it('says which file holds which row where numbers do not, and what the machine’s logs said', () => {
+    const page = renderReportPage(report('plain'));
+    expect(page).toContain('Dealt to 2 ranks in turn, in batches of 4.');
+    expect(page).toContain('<td>io-error</td>');
+    expect(page).toContain('1 pause, 1 h in all');
+    expect(renderReportPage(report('plain', { placement: null }))).not.toContain('Which file holds which row');
   });
 
   it('gives no percentage without a dataset', () => {

@@ -11,6 +11,9 @@ import { detailSections } from './report-details.ts';
 import { folderMap, keyOf, PATTERNS, rowStrip, shareBar } from './report-map.ts';
 import { SCRIPT, STYLE } from './report-style.ts';
 
+/** In the head of every page: what may be replaced by a newer one. */
+export const PAGE_MARKER = '<meta name="generator" content="tidemark report">';
+
 /**
  * The report as one file that needs nothing else: no network, no other file, and nothing in it runs but the copy
  * buttons. The document itself is inside (`#report`), so that the page can be read by a program, too.
@@ -24,6 +27,7 @@ export function renderReportPage(report: Report): string {
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
+${PAGE_MARKER}
 <title>${escapeHtml(`tidemark: ${headline(report)}`)}</title>
 <style>${STYLE}</style>
 </head>
@@ -162,7 +166,10 @@ function plan(report: Report): string {
     ]);
     if (extract.bytes !== null) facts.push(['Room needed', `about ${formatBytes(extract.bytes)}`]);
     for (const rate of extract.rates)
-      facts.push(['Time', `${formatSeconds(extract.count / rate.perSecond)} at ${rate.perSecond.toPrecision(3)}/s (${rate.source})`]);
+      facts.push([
+        'Time',
+        `${formatSeconds(rate.seconds)} at ${rate.perSecond.toPrecision(3)}/s (${rate.source}${rate.tokensPerSecond === undefined ? '' : ', by tokens'})`,
+      ]);
   }
   const blocked =
     blockers.length === 0

@@ -1,0 +1,98 @@
+import { resolve } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import { countOf } from '../core/ranges.ts';
+import type { Report } from '../core/report.ts';
+import type { Dataset } from '../dataset/dataset.ts';
+import { type ExtractOutcome, extract, type Work } from '../extract/extract.ts';
+import type { RowTable } from '../format/row-table.ts';
+import type { Host } from '../host/host.ts';
+import { openLedger } from '../ledger/open.ts';
+import { openRunWriter } from '../ledger/write.ts';
+import { workOf } from '../recover/work.ts';
+import { createStore } from '../store/local-store.ts';
+import { assessAt, assessRun, layoutOf } from './assessment.ts';
+import { parseSettings } from './config-settings.ts';
+
+export interface RepairResult {
+  /** What was done, or with `dryRun` what would be. */
+  readonly work: Pick<Work, 'setAside' | 'adopt'>;
+  readonly outcome: ExtractOutcome | null;
+  readonly report: Report;
+}
+
+export interface RepairOptions {
+  readonly dryRun: boolean;
+  readonly takeOver: boolean;
+  readonly cwd: string;
+}
+
+/** Mode of files that a repair would create; it creates none. */
+const NO_NEW_FILES = 0o644;
+
+/**
+ * The part of `resume` that needs no engine: damaged files go into quarantine, sound files that no journal has are proved, every byte of them, and
+ * recorded. Nothing is deleted, nothing sound is touched.
+ * @throws TidemarkError `no-run`, `run-locked`, `decision-needed`
+ */
+export async function repair(host: Host, folder: string, options: RepairOptions): Promise<RepairResult> {
+  const root = resolve(options.cwd, folder);
+  if (options.dryRun) {
+    const report = await assessAt(host, root, { dataset: null, model: null, level: 'identity', cwd: options.cwd });
+    return { work: workOf(report), outcome: null, report };
+  }
+  const writer = await openRunWriter(host, root, { takeOver: options.takeOver });
+  try {
+    const ledger = await openLedger(host, root, { parseSettings });
+    const table = ledger?.table ?? null;
+    if (ledger === null || table === null)
+      throw new TidemarkError('no-run', `${root} has lost its row table, so nothing can be proved`, {
+        where: root,
+        hint: `tidemark resume ${root}`,
+      });
+    const look = () => assessRun(host, root, { retryFailed: false, ownLease: writer.journal.lease });
+    const { setAside, adopt } = workOf(await look());
+    const never = new AbortController().signal;
+    const outcome = await extract(
+      {
+        dataset: tableOnly(table),
+        store: createStore(host, root, layoutOf(ledger), { fileMode: NO_NEW_FILES }),
+        norm: null,
+        segment: 'repair',
+        now: () => host.clock.now(),
+        engines: [],
+        writer,
+        clock: host.clock,
+        random: () => 0,
+        limits: { attempts: 1, failureSamples: 0, failureShare: 0, consecutiveFailures: 1, reserveBytes: 0 },
+        inFlight: 1,
+        engineWaitMs: 0,
+        onEvent: () => undefined,
+      },
+      { extract: [], setAside, adopt },
+      { drain: never, abort: never },
+    );
+    if (outcome.stopped !== null) throw outcome.stopped;
+    await writer.journal.append({
+      kind: 'end',
+      at: host.clock.now(),
+      outcome: 'incomplete',
+      message: `repair: ${setAside.length} set aside, ${countOf(adopt)} to adopt`,
+    });
+    return { work: { setAside, adopt }, outcome, report: await look() };
+  } finally {
+    await writer.close();
+  }
+}
+
+/** The rows as the folder remembers them; none is read again, because nothing is extracted. */
+function tableOnly(table: RowTable): Dataset {
+  return {
+    path: 'rows.bin',
+    rows: table.rows,
+    problems: [],
+    problemCount: 0,
+    table,
+    read: () => Promise.reject(new TidemarkError('dataset', 'a repair reads no rows')),
+    close: () => Promise.resolve(),
+  };
+}
