@@ -1,10 +1,12 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Report } from '../src/core/report.ts';
 import { CLI, freePort, MODEL, ROOT, Running, startEngine, tidemark } from '../test/support/processes.ts';
 import { losePageCache } from './lose-page-cache.ts';
 
-// The main job, from nothing to a finished set of hidden states, with a real kill in the middle.
+// The main job, from nothing to a finished set of hidden states, with a real kill in the middle. The prompts were made by
+// `python3 models/tide-5m/make_text.py prompts --count 240 --seed 9`.
 const output = join(ROOT, 'demo-output');
 const folder = join(output, 'hidden_states');
 const plain = join(output, 'plain_writer');
@@ -89,7 +91,9 @@ try {
 
   say('   beside it: the same samples by a plain writer (final names, no fsync), and then a power cut');
   engine = await startEngine(port, staging, ['--threads', '2']);
-  const writer = new Running(join(ROOT, 'node_modules/tsx/dist/cli.mjs'), [
+  // Node itself and no wrapper around it: a kill must reach the writer.
+  const writer = new Running('--import', [
+    pathToFileURL(join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href,
     join(ROOT, 'demo/plain-writer.ts'),
     ...['--dataset', dataset, '--output', plain],
     ...['--url', url, '--staging', staging, '--model', MODEL],

@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { countOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import type { Dataset } from '../dataset/dataset.ts';
 import { type ExtractOutcome, extract, type Work } from '../extract/extract.ts';
@@ -28,6 +27,8 @@ export interface RepairOptions {
 
 /** Mode of files that a repair would create; it creates none. */
 const NO_NEW_FILES = 0o644;
+/** Of files that no engine of ours made. */
+const SEGMENT = 'adopted';
 
 /**
  * The part of `resume` that needs no engine: damaged files go into quarantine, sound files that no journal has are proved, every byte of them, and
@@ -40,24 +41,35 @@ export async function repair(host: Host, folder: string, options: RepairOptions)
     const report = await assessAt(host, root, { dataset: null, model: null, level: 'identity', cwd: options.cwd });
     return { work: workOf(report), outcome: null, report };
   }
+  return adoptUnrecorded(host, root, { takeOver: options.takeOver, setAside: true, onAdopted: () => undefined });
+}
+
+/** Proves and records what no journal has, under the run's lease; sets damaged files aside where that is asked. */
+export async function adoptUnrecorded(
+  host: Host,
+  root: string,
+  options: { readonly takeOver: boolean; readonly setAside: boolean; onAdopted(): void },
+): Promise<RepairResult> {
   const writer = await openRunWriter(host, root, { takeOver: options.takeOver });
   try {
     const ledger = await openLedger(host, root, { parseSettings });
     const table = ledger?.table ?? null;
-    if (ledger === null || table === null)
+    if (ledger === null || table === null) {
       throw new TidemarkError('no-run', `${root} has lost its row table, so nothing can be proved`, {
         where: root,
         hint: `tidemark resume ${root}`,
       });
+    }
     const look = () => assessRun(host, root, { retryFailed: false, ownLease: writer.journal.lease });
-    const { setAside, adopt } = workOf(await look());
+    const work = workOf(await look());
+    const setAside = options.setAside ? work.setAside : [];
     const never = new AbortController().signal;
     const outcome = await extract(
       {
         dataset: tableOnly(table),
         store: createStore(host, root, layoutOf(ledger), { fileMode: NO_NEW_FILES }),
         norm: null,
-        segment: 'repair',
+        segment: SEGMENT,
         now: () => host.clock.now(),
         engines: [],
         writer,
@@ -66,19 +78,17 @@ export async function repair(host: Host, folder: string, options: RepairOptions)
         limits: { attempts: 1, failureSamples: 0, failureShare: 0, consecutiveFailures: 1, reserveBytes: 0 },
         inFlight: 1,
         engineWaitMs: 0,
-        onEvent: () => undefined,
+        onEvent: (event) => {
+          if (event.kind === 'committed') options.onAdopted();
+        },
       },
-      { extract: [], setAside, adopt },
+      { extract: [], setAside, adopt: work.adopt },
       { drain: never, abort: never },
     );
     if (outcome.stopped !== null) throw outcome.stopped;
-    await writer.journal.append({
-      kind: 'end',
-      at: host.clock.now(),
-      outcome: 'incomplete',
-      message: `repair: ${setAside.length} set aside, ${countOf(adopt)} to adopt`,
-    });
-    return { work: { setAside, adopt }, outcome, report: await look() };
+    const message = `${outcome.adopted} proved and recorded, ${setAside.length} set aside; nothing extracted`;
+    await writer.journal.append({ kind: 'end', at: host.clock.now(), outcome: 'incomplete', message });
+    return { work: { setAside, adopt: work.adopt }, outcome, report: await look() };
   } finally {
     await writer.close();
   }

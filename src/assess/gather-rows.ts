@@ -50,7 +50,7 @@ export async function readRow(reading: RowReading, row: number, level: Level, re
         facts.whole = 'no';
         note(seen, 'empty', 'the file is there and empty');
       } else if (opened !== null && !opened.ok) {
-        takeDamage(opened.damage, facts, seen);
+        takeDamage(opened.damage, commit, facts, seen);
       } else if (opened !== null) {
         const limitMs = OPEN_LIMIT_MS + (levelAtLeast(level, 'checksum') ? stat.bytes / SLOWEST_BYTES_PER_MS : 0);
         await guard.run(`reading ${path}`, limitMs, () => readSample(reading, row, level, commit, opened.sample, facts, seen));
@@ -150,7 +150,7 @@ async function readIds(
   if (!read.ok) {
     // A file whose shapes are wrong may well lack readable ids; the shape says it better.
     if (read.damage.kind === 'torn' && facts.shape === 'misfit') return;
-    takeDamage(read.damage, facts, seen);
+    takeDamage(read.damage, commit, facts, seen);
     return;
   }
   const { inputIds, lossMask } = read.value;
@@ -188,7 +188,7 @@ async function readBytes(
 ): Promise<void> {
   const checked = await sample.checkBytes();
   if (!checked.ok) {
-    takeDamage(checked.damage, facts, seen);
+    takeDamage(checked.damage, commit, facts, seen);
     return;
   }
   reading.columns.crc32[row] = checked.crc32;
@@ -237,7 +237,7 @@ function recordsAgree(sample: StoredSample, commit: CommitRecord): boolean {
   return commit.records.length === sample.records.length && commit.records.every((crc, at) => crc === sample.records[at]?.crc32);
 }
 
-function takeDamage(damage: Damage, facts: Writable, seen: Seen): void {
+function takeDamage(damage: Damage, commit: CommitRecord | null, facts: Writable, seen: Seen): void {
   switch (damage.kind) {
     case 'torn':
       facts.readable = 'yes';
@@ -249,6 +249,14 @@ function takeDamage(damage: Damage, facts: Writable, seen: Seen): void {
       facts.checksum = 'differs';
       break;
     case 'refused':
+      if (commit !== null) {
+        // What a journal vouches for was whole and harmless when it was written: this is another file under its name.
+        facts.readable = 'yes';
+        facts.whole = 'yes';
+        facts.checksum = 'differs';
+        note(seen, 'checksum', `it is not the file that was committed: ${damage.detail}`);
+        return;
+      }
       facts.readable = 'no';
       note(seen, 'permission', `tidemark refuses to read it: ${damage.detail}`);
       return;

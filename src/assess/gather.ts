@@ -198,6 +198,7 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
     await pooled(work, pass.width, async (row) => {
       options.signal?.throwIfAborted();
       await readRow(reading, row, options.level, state?.rows.get(row));
+      if (columns.modifiedMs[row] !== 0) present[row] = 1;
       done += 1;
     });
     if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0, reading.isAccepted);

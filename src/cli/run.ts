@@ -3,6 +3,7 @@ import type { Host } from '../app/host.ts';
 import { VERSION } from '../app/version.ts';
 import { EXIT, type ExitCode } from '../core/exit.ts';
 import { acceptCommand } from './accept.ts';
+import { adoptCommand } from './adopt.ts';
 import { assessCommand } from './assess.ts';
 import type { CommandContext } from './context.ts';
 import { engineCommand } from './engine.ts';
@@ -21,7 +22,7 @@ import { verifyCommand } from './verify.ts';
 const GROUPS = `
 Prepare:        init, engine, generate
 Run:            extract, resume
-After a crash:  assess, plan, resume, repair, verify, accept, inspect, purge
+After a crash:  assess, plan, adopt, resume, repair, verify, accept, inspect, purge
 
 Examples:
   tidemark assess /data/hidden_states --dataset merged.jsonl
@@ -58,6 +59,7 @@ export async function run(argv: readonly string[], host: Host, terminal: Termina
     planCommand,
     repairCommand,
     acceptCommand,
+    adoptCommand,
     inspectCommand,
     purgeCommand,
   ]) {

@@ -6,8 +6,13 @@ type FlagName = keyof typeof CONFIG_FLAGS;
 /** What a folder was begun with cannot change under it: these make the run what it is. */
 const FIXED_BY_THE_RUN: readonly FlagName[] = ['output', 'revision', 'layers', 'maxTokens', 'extension', 'groupSize'];
 
+/** What an adopted tree says by itself. */
+const READ_FROM_THE_TREE: readonly FlagName[] = ['output', 'extension', 'groupSize'];
+
+type Use = 'begin' | 'resume' | 'adopt';
+
 /** Adds the flags that stand over the configuration file; those that a run has fixed only where one is begun. */
-export function addSettingsFlags(command: CommandUnknownOpts, use: 'begin' | 'resume'): void {
+export function addSettingsFlags(command: CommandUnknownOpts, use: Use): void {
   for (const name of flagNames(use)) {
     const { flag, value, about, kind } = CONFIG_FLAGS[name];
     const option = new Option(`${flag} <${value}>`, about);
@@ -22,7 +27,8 @@ export function overridesOf(options: object): ConfigOverrides {
   return Object.fromEntries(given);
 }
 
-function flagNames(use: 'begin' | 'resume'): FlagName[] {
+function flagNames(use: Use): FlagName[] {
   const names = Object.keys(CONFIG_FLAGS) as FlagName[];
-  return use === 'begin' ? names : names.filter((name) => !FIXED_BY_THE_RUN.includes(name));
+  const left = use === 'begin' ? [] : use === 'adopt' ? READ_FROM_THE_TREE : FIXED_BY_THE_RUN;
+  return names.filter((name) => !left.includes(name));
 }

@@ -134,11 +134,12 @@ class ExtractRun {
     const { dataset, store, now, segment } = this.#deps;
     const indexed = dataset.table.at(row);
     if (indexed === null) return;
-    const proof = await proveStored(store, row, indexed);
+    // The ids tie a file to its row; whose mask it carries is the file's own affair, and is recorded.
+    const proof = await proveStored(store, row, { ...indexed, mask: null });
     // Not sound after all, or gone since the assessment: it stays as it is and the next assessment says so.
     if (proof?.ok !== true) return;
-    const { identity, mask, tokens } = indexed;
-    const record: CommitRecord = { kind: 'adopt', row, identity, mask, tokens, segment, attempt: 0, ...proof.value, at: now() };
+    const { identity, tokens } = indexed;
+    const record: CommitRecord = { kind: 'adopt', row, identity, tokens, segment, attempt: 0, ...proof.value, at: now() };
     await journal.append(record);
     this.#adopted += 1;
     this.#deps.onEvent({ kind: 'committed', record });
