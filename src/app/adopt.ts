@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { isAdoptable } from '../core/adoptable.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { countOf, type IndexRange, indicesOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
@@ -89,9 +90,7 @@ export async function adopt(host: Host, folder: string, options: AdoptOptions): 
 
 /** Only a tree that we could go on writing can become a run. */
 function writableShape(layout: Layout, root: string): { readonly extension: string; readonly groupSize: string } {
-  const extension = /^rows_\{from\}-\{to\}\/data_\{index\}\.(ckpt|pt)$/.exec(layout.pattern)?.[1];
-  if (layout.name === 'specforge' && extension !== undefined && layout.groupSize > 0)
-    return { extension, groupSize: `${layout.groupSize}` };
+  if (isAdoptable(layout)) return { extension: extensionOf(layout), groupSize: `${layout.groupSize}` };
   throw new TidemarkError(
     'decision-needed',
     `${root} has the layout ${layout.name} (${layout.pattern}), which tidemark reads and does not write yet`,
@@ -100,6 +99,10 @@ function writableShape(layout: Layout, root: string): { readonly extension: stri
       hint: `it can be proved: tidemark verify ${root} --level checksum`,
     },
   );
+}
+
+function extensionOf(layout: Layout): 'ckpt' | 'pt' {
+  return layout.pattern.endsWith('.pt') ? 'pt' : 'ckpt';
 }
 
 async function inferShape(host: Host, root: string, layout: Layout, sound: readonly IndexRange[]): Promise<Inferred> {

@@ -1,3 +1,4 @@
+import { isAdoptable } from '../core/adoptable.ts';
 import type { Finding, Remedy, Severity } from '../core/finding.ts';
 import { formatRanges, type IndexRange, mergeRanges, rangesOf } from '../core/ranges.ts';
 import { formatCount } from '../core/units.ts';
@@ -12,17 +13,23 @@ export interface FindingContext {
   readonly judged: Judged;
 }
 
+/** Commands that compare a tree with rows. */
+const TOLD_THE_DATASET = ['assess', 'verify', 'adopt'];
+
 /** Commands name the folder that was assessed, so that they can be pasted as they are. */
 export function command(context: FindingContext, verb: string, ...rest: readonly string[]): readonly string[] {
   const { folder, ledger, dataset } = context.gathered;
   // A run of ours remembers its dataset; any other tree has to be told each time.
-  const told = ledger !== null || dataset === null || rest.includes('--dataset') || (verb !== 'assess' && verb !== 'verify');
+  const told = ledger !== null || dataset === null || rest.includes('--dataset') || !TOLD_THE_DATASET.includes(verb);
   return ['tidemark', verb, folder, ...rest, ...(told ? [] : ['--dataset', dataset.path])];
 }
 
-/** The remedy that `resume` carries out. Only a run of ours can be gone on with; any other tree can be proved meanwhile. */
+/** The remedy that `resume` carries out. A tree in a layout that we write is adopted first; any other can only be proved. */
 export function goOn(context: FindingContext, text: string): Remedy {
   if (context.gathered.ledger !== null) return { text, kind: 'fix', commands: [command(context, 'resume')] };
+  if (isAdoptable(context.gathered.layout)) {
+    return { text: `${text}: adopt the tree, then resume`, kind: 'fix', commands: [command(context, 'adopt')] };
+  }
   return {
     text: `${text}; this tree has no run's record to go on with, but it can be proved`,
     kind: 'fix',

@@ -1,3 +1,4 @@
+import { isAdoptable } from './adoptable.ts';
 import type { Report } from './report.ts';
 
 /** The one command to type now: text and page end in the same. */
@@ -9,6 +10,9 @@ export function nextCommand(report: Report): readonly string[] {
   if (choice !== undefined) return choice;
   if (report.suspect.length > 0 && report.findings.some((finding) => finding.code === 'TM-H02')) {
     return ['tidemark', 'verify', report.folder, '--level', 'checksum', ...told];
+  }
+  if (report.run === null && report.dataset !== null && report.totals.sound > 0 && isAdoptable(report.layout)) {
+    return ['tidemark', 'adopt', report.folder, ...told];
   }
   const left = report.plan.extract.count + report.plan.steps.filter((step) => step.what === 'adopt' || step.what === 'set-aside').length;
   if (report.run !== null && left > 0) return ['tidemark', 'resume', report.folder];
