@@ -60,6 +60,9 @@ export interface StopSignals {
   readonly abort: AbortSignal;
 }
 
+/** Files that are proved at once before they are recorded. */
+const ADOPT_WIDTH = 8;
+
 /** Carries a plan out. Resolves when nothing is in flight any more; every committed sample is in its journal. */
 export async function extract(deps: ExtractDeps, work: Work, signals: StopSignals): Promise<ExtractOutcome> {
   const run = new ExtractRun(deps, work, signals);
@@ -124,10 +127,16 @@ class ExtractRun {
         this.#deps.onEvent({ kind: 'set-aside', row, verdict });
       });
     }
-    for (const row of indicesOf(this.#work.adopt)) {
-      if (this.#stopping) return;
-      await this.#inShard(row, (journal) => this.#adopt(row, journal));
-    }
+    // Side by side, so that reading one file and syncing the record of another overlap.
+    const rows = indicesOf(this.#work.adopt);
+    await Promise.all(
+      Array.from({ length: ADOPT_WIDTH }, async () => {
+        for (let next = rows.next(); next.done !== true && !this.#stopping; next = rows.next()) {
+          const row = next.value;
+          await this.#inShard(row, (journal) => this.#adopt(row, journal));
+        }
+      }),
+    );
   }
 
   async #adopt(row: number, journal: JournalWriter): Promise<void> {
