@@ -1,9 +1,11 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { countOf, formatRanges, type IndexRange, mergeRanges } from '../core/ranges.ts';
+import { clipRanges, countOf, formatRanges, type IndexRange, indicesOf, mergeRanges, rangesOf } from '../core/ranges.ts';
 import type { Host } from '../host/host.ts';
+import type { LedgerReader } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { openRunWriter } from '../ledger/write.ts';
+import { layoutOf } from './assessment.ts';
 import { parseSettings } from './config-settings.ts';
 
 export interface Accepted {
@@ -14,6 +16,8 @@ export interface Accepted {
 }
 
 const REASON_MOST = 500;
+/** Named in the refusal; the rest is as many again. */
+const KEPT_MOST = 1000;
 
 /**
  * Records rows that the operator gives up, in the run's journal and under its lease: from then on they count as done wherever they
@@ -52,6 +56,17 @@ export async function acceptRows(
       where: root,
     });
   }
+  const kept = await keptRows(host, root, ledger, merged);
+  if (kept.length > 0) {
+    throw new TidemarkError(
+      'usage',
+      `these rows have their committed file, and nothing is to be given up: ${formatRanges(rangesOf(kept))}; nothing was written`,
+      {
+        where: root,
+        hint: `tidemark assess ${root}`,
+      },
+    );
+  }
   const already = new Set<number>();
   for (const [from, to] of await ledger.accepted()) for (let row = from; row < to; row += 1) already.add(row);
   let before = 0;
@@ -63,4 +78,21 @@ export async function acceptRows(
     await writer.close();
   }
   return { ranges: merged, count: countOf(merged), before };
+}
+
+/** Rows of the ranges whose committed file is still there: giving them up would hide a later loss. */
+async function keptRows(host: Host, root: string, ledger: LedgerReader, ranges: readonly IndexRange[]): Promise<number[]> {
+  const layout = layoutOf(ledger);
+  const size = ledger.run.identity.shardRows;
+  const kept: number[] = [];
+  for (let shard = 0; shard < ledger.shardCount && kept.length < KEPT_MOST; shard += 1) {
+    const inside = clipRanges(ranges, shard * size, (shard + 1) * size);
+    if (inside.length === 0) continue;
+    const { rows } = await ledger.shard(shard);
+    for (const row of indicesOf(inside)) {
+      const kind = rows.get(row)?.kind;
+      if ((kind === 'commit' || kind === 'adopt') && (await host.files.stat(`${root}/${layout.pathOf(row)}`)) !== null) kept.push(row);
+    }
+  }
+  return kept;
 }

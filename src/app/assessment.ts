@@ -4,6 +4,7 @@ import type { AssessDeps } from '../assess/gather.ts';
 import { readLog } from '../assess/gather-log.ts';
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Report } from '../core/report.ts';
+import { shellLine } from '../core/shell-line.ts';
 import type { Level } from '../core/verdict.ts';
 import type { Dataset } from '../dataset/dataset.ts';
 import { openDataset } from '../dataset/open-dataset.ts';
@@ -47,6 +48,9 @@ export interface AssessmentOptions {
 /** Assesses any folder: a run of ours by its ledger and files, any other tree by its files. Reads only. */
 export async function assessAt(host: Host, folder: string, options: AssessmentOptions): Promise<Report> {
   const root = resolve(options.cwd, folder);
+  const there = await host.files.stat((await host.files.realPath(root)) ?? root);
+  if (there?.kind === 'file')
+    throw new TidemarkError('usage', `${root} is a file, not a folder`, { where: root, hint: shellLine(['tidemark', 'inspect', root]) });
   const { ledger, lost } = await ledgerOrLoss(host, root);
   const choice = options.layout == null ? null : parseLayoutOption(options.layout);
   if (ledger !== null && choice !== null) {
@@ -64,6 +68,7 @@ export async function assessAt(host: Host, folder: string, options: AssessmentOp
       level: options.level,
       retryFailed: false,
       lostRun: lost,
+      datasetNote: dataset === null ? await datasetNote(host, ledger) : null,
       ...(log === null ? {} : { logs: [log] }),
       ...(options.rate == null ? {} : { rate: options.rate }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -72,6 +77,21 @@ export async function assessAt(host: Host, folder: string, options: AssessmentOp
   } finally {
     await dataset?.close();
   }
+}
+
+/** What can be told of a run's dataset without reading it; null when it looks as it did at the last start, or nothing tells. */
+async function datasetNote(host: Host, ledger: LedgerReader | null): Promise<string | null> {
+  const path = ledger?.settings?.dataset.path;
+  if (ledger === null || path === undefined) return null;
+  const real = await host.files.realPath(path).catch(() => null);
+  const stat = real === null ? null : await host.files.stat(real).catch(() => null);
+  if (stat === null) return `${path} is not there; the rows are those that .tidemark/rows.bin remembers`;
+  const { records } = await ledger.history();
+  const start = records.findLast((record) => record.kind === 'start');
+  const then = start?.kind === 'start' ? start.facts.dataset : undefined;
+  if (typeof then !== 'object' || then === null || !('bytes' in then) || !('modifiedMs' in then)) return null;
+  if (then.bytes === stat.bytes && then.modifiedMs === stat.modifiedMs) return null;
+  return `${path} has ${stat.bytes} bytes and another time than the ${String(then.bytes)} bytes of the last start; the rows are those that .tidemark/rows.bin remembers`;
 }
 
 /** A run record that is damaged or gone is a finding, and the files are judged by themselves; one of another version is refused. */
@@ -101,7 +121,8 @@ export async function assessRun(
   return assessWith(host, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options });
 }
 
-interface Looking extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun'> {
+interface Looking
+  extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun' | 'datasetNote'> {
   readonly dataset: AssessDeps['dataset'];
   readonly retryFailed: boolean;
 }

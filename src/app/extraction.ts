@@ -255,11 +255,19 @@ function segmentIdOf(description: EngineDescription): string {
   return createHash('sha256').update(canonicalJson(description)).digest('hex').slice(0, 12);
 }
 
+/** Enough to notice later that the file is another one now. */
+async function datasetFacts(host: Host, path: string): Promise<Record<string, unknown>> {
+  const real = await host.files.realPath(path);
+  const stat = real === null ? null : await host.files.stat(real);
+  return { path, bytes: stat?.bytes ?? null, modifiedMs: stat?.modifiedMs ?? null };
+}
+
 async function startFacts(host: Host, settings: Settings): Promise<Record<string, unknown>> {
   return {
     tidemark: VERSION,
     host: await host.machine.facts(),
     process: await host.machine.self(),
+    dataset: await datasetFacts(host, settings.dataset.path),
     mounts: {
       output: await host.machine.mountOf(settings.output),
       staging: await host.machine.mountOf(settings.engine.staging),

@@ -39,7 +39,7 @@ export async function purge(host: Host, folder: string, options: PurgeOptions): 
   if (holder !== null && holder.alive !== 'dead') throw heldBy(holder, root);
   const found = await orphans(host.files, root, leases, ledger.run.identity.layout.groupSize);
   if (options.quarantine) found.push(...(await below(host.files, root, '.tidemark/quarantine')));
-  found.push(...(await orphanCaptures(host, ledger)));
+  found.push(...(await orphanCaptures(host, ledger, root)));
   if (!options.dryRun) for (const { path } of found) await host.files.unlink(path);
   return found;
 }
@@ -89,9 +89,12 @@ async function orphans(
 }
 
 /** What this run's killed drivers asked of the engine and never took away. The names carry the run's own digits. */
-async function orphanCaptures(host: Host, ledger: LedgerReader): Promise<Purged[]> {
+async function orphanCaptures(host: Host, ledger: LedgerReader, root: string): Promise<Purged[]> {
   const { settings, run } = ledger;
-  return settings === null ? [] : [...(await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId)))];
+  // A copy of the folder has the same digits in its names, and the original may be at work.
+  return settings === null || settings.output !== root
+    ? []
+    : [...(await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId)))];
 }
 
 async function filesIn(files: FileStore, root: string, folder: string, wanted: (name: string) => boolean): Promise<Purged[]> {

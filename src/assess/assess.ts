@@ -22,6 +22,8 @@ export interface AssessOptions extends GatherOptions {
   readonly plan: (facts: PlanInput) => Plan;
   /** Samples a second that the operator expects: one more source for the time that is left. */
   readonly rate?: number;
+  /** What is odd about a run's own dataset file, which was not read. */
+  readonly datasetNote?: string | null;
   /** Why the run's own record cannot be used, where the folder was a run of ours. */
   readonly lostRun?: string | null;
   /** Files left in the engine's staging folder, where the caller has looked. */
@@ -70,13 +72,13 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
     judged = judge(gathered, usualGapMs);
     suspicion = suspicionOf(gathered, judged, times);
   }
-  const context: FindingContext = { gathered, judged };
+  const context: FindingContext = { gathered, judged, lostRun: options.lostRun ?? null, datasetNote: options.datasetNote ?? null };
   const norms = levelAtLeast(options.level, 'identity')
     ? await gathering.norms(soundRows(gathered, judged), (row) => numberOf(gathered, row))
     : null;
   const end = await endOf(gathering, judged, times);
   const samples = [...sampleFindings(context), ...leftoverFindings(context), ...treeFindings({ ...context, norms })];
-  const ledger = ledgerFindings(context, options.lostRun ?? null);
+  const ledger = ledgerFindings(context);
   const codes = new Set([...samples, ...ledger].map((found) => found.code));
   const plan = options.plan({
     groups: judged.groups,

@@ -11,6 +11,10 @@ import { describeRows, oddTokens } from './row-words.ts';
 export interface FindingContext {
   readonly gathered: Gathered;
   readonly judged: Judged;
+  /** Why the run's own record cannot be used, where the folder was a run of ours. */
+  readonly lostRun: string | null;
+  /** What is odd about a run's own dataset file, which was not read. */
+  readonly datasetNote: string | null;
 }
 
 /** Commands that compare a tree with rows. */
@@ -228,7 +232,8 @@ function rowsIn(from: number, to: number): number[] {
 function unrecordedFiles(context: FindingContext): Finding[] {
   const { gathered, judged } = context;
   const found: Finding[] = [];
-  if (judged.unrecorded.length > 0 && !judged.running) {
+  // A run that has lost its record is a finding of its own (TM-L07).
+  if (judged.unrecorded.length > 0 && !judged.running && context.lostRun === null) {
     const ranges = rangesOf(judged.unrecorded);
     const foreign = gathered.ledger === null;
     const title = foreign ? 'no journal: this tree was not written by tidemark' : `${files(judged.unrecorded.length)} no journal has`;

@@ -186,7 +186,8 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
     const work: number[] = [];
     for (let row = from; row < to; row += 1) {
       const record = state?.rows.get(row);
-      if (record !== undefined && isCommit(record)) columns.committedMs[row] = record.at;
+      // When a file was adopted says nothing about the pace at which samples are made.
+      if (record?.kind === 'commit') columns.committedMs[row] = record.at;
       // A committed row that was not listed is looked at by name: its file may have come after the listing.
       if (present[row] === 1 || (record !== undefined && isCommit(record))) work.push(row);
       else if (pass.closed.has(row)) {

@@ -3,16 +3,14 @@ import { formatRanges, rangesOf } from '../core/ranges.ts';
 import { formatCount } from '../core/units.ts';
 import { command, type FindingContext, finding, goOn } from './findings.ts';
 
-/**
- * What is wrong with the journals, and with the dataset that the folder is compared with.
- * @param lostRun why the run's own record cannot be used, where the folder was a run of ours
- */
-export function ledgerFindings(context: FindingContext, lostRun: string | null): Finding[] {
-  return [...lost(context, lostRun), ...journals(context), ...settings(context), ...lease(context), ...dataset(context)];
+/** What is wrong with the journals, and with the dataset that the folder is compared with. */
+export function ledgerFindings(context: FindingContext): Finding[] {
+  return [...lost(context), ...datasetFile(context), ...journals(context), ...settings(context), ...lease(context), ...dataset(context)];
 }
 
 /** The record is gone, the journals are not: the same inputs make the same run id, and the run goes on. */
-function lost(context: FindingContext, lostRun: string | null): Finding[] {
+function lost(context: FindingContext): Finding[] {
+  const { lostRun } = context;
   if (lostRun === null) return [];
   const remedy: Remedy = {
     text: 'begin again with the same configuration, model, dataset and output: it is known as the same run, and goes on. A run.json that is damaged is moved aside first',
@@ -20,6 +18,18 @@ function lost(context: FindingContext, lostRun: string | null): Finding[] {
     commands: [['tidemark', 'extract', '--output', context.gathered.folder, '--config', 'tidemark.yaml']],
   };
   return [finding('TM-L07', 'warning', 'the folder has lost the record of its run; the files are judged by themselves', lostRun, remedy)];
+}
+
+/** A start would refuse a changed dataset; it is better told now. */
+function datasetFile(context: FindingContext): Finding[] {
+  const path = context.gathered.ledger?.datasetPath ?? null;
+  if (context.datasetNote === null || path === null) return [];
+  const remedy: Remedy = {
+    text: 'compare it row by row; restore it, or name where it lies now with resume --dataset',
+    kind: 'decision',
+    commands: [command(context, 'assess', '--dataset', path)],
+  };
+  return [finding('TM-D06', 'warning', 'the dataset file is not as it was at the last start', context.datasetNote, remedy)];
 }
 
 /** Only a new start needs the settings; what survived is told without them. */

@@ -17,6 +17,8 @@ export function nextCommand(report: Report): readonly string[] {
   const left = report.plan.extract.count + report.plan.steps.filter((step) => step.what === 'adopt' || step.what === 'set-aside').length;
   if (report.run !== null && left > 0) return ['tidemark', 'resume', report.folder];
   if (report.run !== null && report.missing.failed > 0) return ['tidemark', 'resume', report.folder, '--retry-failed'];
+  const unreadable = report.findings.find((finding) => finding.code === 'TM-S05')?.remedy?.commands[0];
+  if (unreadable !== undefined) return unreadable;
   // Everything that there is was read to this level; the next thing to gain is a deeper one, then a page to keep.
   if (report.level === 'content') return ['tidemark', 'assess', report.folder, ...told, '--html', 'tidemark-report.html'];
   return ['tidemark', 'verify', report.folder, '--level', report.level === 'checksum' ? 'content' : 'checksum', ...told];

@@ -170,7 +170,8 @@ async function fullStaging(host: Host, wait: StagedWait, why: string): Promise<T
   const space = await host.files.space(wait.path).catch(() => null);
   if (space === null) return null;
   const needed = wait.inputIds.length * wait.form.layers * (wait.form.width ?? 1) * WIDEST_STATE_BYTES;
-  if (space.freeBytes >= needed && space.freeInodes > 0) return null;
+  // The server's torn write is gone by now, and others are in flight: room for a few samples is no room.
+  if (space.freeBytes >= 4 * needed && space.freeInodes > 0) return null;
   const folder = wait.path.slice(0, wait.path.lastIndexOf('/'));
   const left = space.freeInodes > 0 ? `${space.freeBytes} bytes are free there, one sample may need ${needed}` : 'it has no free inode';
   return new TidemarkError(

@@ -147,6 +147,7 @@ class ExtractRun {
     const proof = await proveStored(store, row, { ...indexed, mask: null });
     // Not sound after all, or gone since the assessment: it stays as it is and the next assessment says so.
     if (proof?.ok !== true) return;
+    await store.settle(row);
     const { identity, tokens } = indexed;
     const record: CommitRecord = { kind: 'adopt', row, identity, tokens, segment, attempt: 0, ...proof.value, at: now() };
     await journal.append(record);

@@ -94,6 +94,7 @@ async function settleOccupied(
   const proof = await proveStored(deps.store, facts.row, facts);
   if (proof === null) return null;
   if (proof.ok) {
+    await deps.store.settle(facts.row);
     const record: CommitRecord = { kind: 'adopt', ...facts, ...proof.value, at: deps.now() };
     await journal.append(record);
     return record;

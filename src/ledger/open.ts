@@ -149,7 +149,7 @@ async function readLeases(
     return { leases: await listLeases(files, folder), problem: null };
   } catch (error) {
     if (!isTidemarkError(error)) throw error;
-    return { leases: new Map(), problem: { path: memoryPath(folder, 'leases'), kind: 'unreadable', detail: messageOf(error) } };
+    return { leases: new Map(), problem: { path: memoryPath(folder), kind: 'unreadable', detail: messageOf(error) } };
   }
 }
 

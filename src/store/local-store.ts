@@ -108,6 +108,12 @@ class LocalStore implements Store {
     this.#knownFolders.add(directory);
   }
 
+  async settle(index: number): Promise<void> {
+    const directory = parentOf(`${this.folder}/${this.layout.pathOf(index)}`);
+    await this.#ensureFolder(directory);
+    await this.#host.files.syncDirectory(directory);
+  }
+
   async quarantinePath(index: number, verdict: Verdict): Promise<string> {
     const relative = this.layout.pathOf(index);
     for (let serial = 1; serial <= MOST_QUARANTINED; serial += 1) {

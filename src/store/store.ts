@@ -129,6 +129,8 @@ export type CommitOutcome =
 export interface Store extends StoreReader {
   /** Everything up to and including the directory sync; the caller writes the journal record. */
   publish(sample: SampleToCommit): Promise<CommitOutcome>;
+  /** Makes the name of a file that is there already durable: whoever published it may have died before syncing its folder. */
+  settle(index: number): Promise<void>;
   /** A free name in quarantine for a row's file, relative to the run folder. */
   quarantinePath(index: number, verdict: Verdict): Promise<string>;
   /** Moves a row's file there, with its verdict beside it. The caller has recorded it before. */

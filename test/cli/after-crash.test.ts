@@ -1,9 +1,21 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Plan, Report } from '../../src/core/report.ts';
-import { freePort, MODEL, ROOT, type Running, startEngine, tidemark } from '../support/processes.ts';
+import { CLI, freePort, MODEL, ROOT, type Running, startEngine, tidemark } from '../support/processes.ts';
 
 // What an operator does after a crash that is no `resume`: adopt, plan, repair, accept, look at a page, ask the head.
 
@@ -99,6 +111,8 @@ describe('repair, plan and accept', () => {
     expect(readdirSync(join(folder, 'rows_0-4'))).not.toContain('data_1.ckpt');
     const accepted = await tidemark(['accept', folder, '1', '--reason', 'the answer is cut']);
     expect(accepted.code, accepted.stderr).toBe(0);
+    const sound = await tidemark(['accept', folder, '2', '--reason', 'x']);
+    expect(sound.code).toBe(2);
     const report = JSON.parse((await tidemark(['assess', folder, '--json'])).stdout) as Report;
     expect(report.missing.accepted).toBe(1);
     expect((await tidemark(['assess', folder])).code).toBe(0);
@@ -153,6 +167,38 @@ describe('what is lost of .tidemark', () => {
     rmSync(join(folder, '.tidemark/leases/shard-1.1'));
     rmSync(join(folder, 'rows_4-8/data_5.ckpt'));
     expect((await tidemark(['resume', folder])).code).toBe(0);
+  });
+});
+
+describe('output that nobody takes', () => {
+  const withOutputs = (argv: readonly string[], out: number | 'pipe', err: number | 'pipe') =>
+    new Promise<{ code: number | null; stderr: string }>((done) => {
+      const child = spawn(process.execPath, [CLI, ...argv], { stdio: ['ignore', out, err] });
+      let stderr = '';
+      child.stderr?.on('data', (data: Buffer) => {
+        stderr += data.toString('utf8');
+      });
+      // A reader that goes away at once.
+      if (out === 'pipe') child.stdout?.destroy();
+      child.once('close', (code) => done({ code, stderr }));
+    });
+
+  it('says in one line that a report could not be written, and nothing of ours falls over', async () => {
+    const full = openSync('/dev/full', 'w');
+    const end = await withOutputs(['assess', good, '--json'], full, 'pipe');
+    expect(end.code).toBe(1);
+    expect(end.stderr).toContain('the output could not be written');
+    expect(end.stderr).not.toContain('    at ');
+    const gone = await withOutputs(['assess', good, '--json'], 'pipe', 'pipe');
+    expect(gone.stderr).toBe('');
+  });
+
+  it('finishes an extraction whose log and events have nowhere to go', async () => {
+    const full = openSync('/dev/full', 'w');
+    const folder = copy('no-log', true);
+    for (const row of [1, 2, 5]) rmSync(join(folder, `rows_${row - (row % 4)}-${row - (row % 4) + 4}/data_${row}.ckpt`));
+    expect((await withOutputs(['resume', folder, '--events'], 'pipe', full)).code).toBe(0);
+    expect((await tidemark(['assess', folder])).code).toBe(0);
   });
 });
 
