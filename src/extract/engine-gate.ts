@@ -1,4 +1,5 @@
 import { TidemarkError } from '../core/errors.ts';
+import { shellLine } from '../core/shell-line.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Clock } from '../host/host.ts';
 import { waitMs } from './backoff.ts';
@@ -11,12 +12,15 @@ export class EngineGate {
   readonly #engines: readonly Engine[];
   readonly #clock: Clock;
   readonly #patienceMs: number;
+  readonly #folder: string;
   #probing: Promise<void> | null = null;
 
-  constructor(engines: readonly Engine[], clock: Clock, patienceMs: number) {
+  /** @param options `folder`: of the run, for the command to type next */
+  constructor(engines: readonly Engine[], clock: Clock, options: { readonly patienceMs: number; readonly folder: string }) {
     this.#engines = engines;
     this.#clock = clock;
-    this.#patienceMs = patienceMs;
+    this.#patienceMs = options.patienceMs;
+    this.#folder = options.folder;
   }
 
   /** Resolves when nobody has reported the engine lost, or it is back, or `signal` fires. */
@@ -50,7 +54,8 @@ export class EngineGate {
       if (this.#clock.monotonicMs() - started > this.#patienceMs) {
         throw new TidemarkError('engine-unreachable', `the engine has been gone for ${Math.round(this.#patienceMs / 1000)} s: ${message}`, {
           retry: 'later',
-          hint: 'start the engine again, then: tidemark resume FOLDER',
+          where: this.#folder,
+          hint: `start the engine again, then: ${shellLine(['tidemark', 'resume', this.#folder])}`,
         });
       }
     }

@@ -1,6 +1,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import { countOf, type IndexRange, indicesOf } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
+import { shellLine } from '../core/shell-line.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Clock } from '../host/host.ts';
@@ -92,7 +93,7 @@ class ExtractRun {
     this.#work = work;
     this.#signals = signals;
     this.#shards = new OpenShards(deps.writer, this.#shardRows);
-    this.#gate = new EngineGate(deps.engines, deps.clock, deps.engineWaitMs);
+    this.#gate = new EngineGate(deps.engines, deps.clock, { patienceMs: deps.engineWaitMs, folder: deps.store.folder });
     this.#load = deps.engines.map(() => 0);
     this.#anyStop = AbortSignal.any([signals.drain, signals.abort, this.#halt.signal]);
     for (const row of indicesOf(work.extract)) this.#count(row);
@@ -229,13 +230,14 @@ class ExtractRun {
     if (final) this.#failed += 1;
     // A row that the server refuses is the row's fault; anything else says something about the server.
     if (kind === 'engine-lost' || kind === 'bad-capture') this.#inARow += 1;
-    const { limits, dataset } = this.#deps;
+    const { limits, dataset, store } = this.#deps;
     if (this.#inARow >= limits.consecutiveFailures) {
       throw new TidemarkError(
         'capture-bad',
         `${this.#inARow} tries in a row have failed, the last one: ${message}; the server is sick, not the rows`,
         {
-          hint: 'look at the server, then: tidemark resume FOLDER',
+          where: store.folder,
+          hint: `look at the server, then: ${shellLine(['tidemark', 'resume', store.folder])}`,
         },
       );
     }
@@ -244,7 +246,8 @@ class ExtractRun {
         'capture-bad',
         `${this.#failed} rows have failed for good, more than the failure budget allows; the last one: ${message}`,
         {
-          hint: 'tidemark assess FOLDER lists them by cause; raise limits.failureSamples to go on',
+          where: store.folder,
+          hint: `${shellLine(['tidemark', 'assess', store.folder])} lists them by cause; raise limits.failureSamples to go on`,
         },
       );
     }

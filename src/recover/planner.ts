@@ -109,8 +109,8 @@ export function without(ranges: readonly IndexRange[], holes: readonly IndexRang
  */
 export function exitOf(report: Report): ExitCode {
   if (report.dataset === null || report.plan.blockers.length > 0 || report.totals.drifted > 0) return EXIT.decision;
-  const toDo = report.plan.extract.count > 0 || report.plan.steps.some((step) => step.what === 'set-aside');
-  if (toDo || report.suspect.length > 0 || report.running !== null) {
+  const workIsLeft = report.plan.extract.count > 0 || report.plan.steps.some((step) => step.what === 'set-aside');
+  if (workIsLeft || report.suspect.length > 0 || report.running !== null) {
     return isComplete(report) && report.suspect.length === 0 ? EXIT.complete : EXIT.incomplete;
   }
   // Nothing is left that would be done without being told: what is not sound has failed for good, or the machine will not show it.

@@ -246,6 +246,32 @@ describe('the commit protocol', () => {
       await finishAndCompare(rebooted(second, 'only-durable', 3), new Set([...Array(ROWS).keys()]), whole.samples, `step ${step}`);
     }
   }, 300_000);
+
+  it('stops on a full disk without giving a row up, and goes on when there is room, wherever it ran full', async () => {
+    const whole = await reference();
+    const bytes = [...whole.samples.values()].reduce((sum, hex) => sum + hex.length / 2, 0);
+    let stops = 0;
+    for (let capacity = 3000; capacity < 3 * bytes; capacity += 701) {
+      const host = begin();
+      host.files.resize(capacity);
+      const seen = new Set<number>();
+      let full = false;
+      try {
+        const outcome = await start(host, 1, seen);
+        full = outcome.stopped?.code === 'storage-full';
+        expect(outcome.failed).toBe(0);
+        expect(outcome.stopped === null || full).toBe(true);
+      } catch (error) {
+        // Full before the first sample: the start itself could not be recorded.
+        expect(error).toMatchObject({ code: 'storage-full' });
+        full = true;
+      }
+      if (full) stops += 1;
+      host.files.resize(Number.POSITIVE_INFINITY);
+      await finishAndCompare(restarted(host, 2), seen, whole.samples, `full at ${capacity} bytes`);
+    }
+    expect(stops).toBeGreaterThan(10);
+  });
 });
 
 async function finishAndCompare(
