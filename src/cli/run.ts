@@ -7,6 +7,7 @@ import { adoptCommand } from './adopt.ts';
 import { assessCommand } from './assess.ts';
 import type { CommandContext } from './context.ts';
 import { engineCommand } from './engine.ts';
+import { evidenceCommand } from './evidence.ts';
 import { extractCommand } from './extract.ts';
 import { failureText } from './failure.ts';
 import { generateCommand } from './generate.ts';
@@ -22,7 +23,7 @@ import { verifyCommand } from './verify.ts';
 const GROUPS = `
 Prepare:        init, engine, generate
 Run:            extract, resume
-After a crash:  assess, plan, adopt, resume, repair, verify, accept, inspect, purge
+After a crash:  assess, plan, adopt, resume, repair, verify, accept, inspect, evidence, purge
 
 Examples:
   tidemark assess /data/hidden_states --dataset merged.jsonl
@@ -61,6 +62,7 @@ export async function run(argv: readonly string[], host: Host, terminal: Termina
     acceptCommand,
     adoptCommand,
     inspectCommand,
+    evidenceCommand,
     purgeCommand,
   ]) {
     program.addCommand(make(context));
