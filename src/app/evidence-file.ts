@@ -45,14 +45,15 @@ export async function evidencePath(host: Host, target: EvidenceTarget): Promise<
 export async function publishEvidence(host: Host, path: string, bytes: Uint8Array): Promise<void> {
   const { files } = host;
   const temporary = `${path}.${Buffer.from(host.randomBytes(6)).toString('hex')}.tmp`;
-  await writeDurably(host, temporary, bytes);
   try {
+    await writeDurably(host, temporary, bytes);
     const linked = await files.link(temporary, path);
     if (linked === false || (linked === 'unsupported' && (await files.stat(path)) !== null))
       throw refused(path, 'something of that name has come meanwhile, and evidence replaces nothing');
     if (linked === 'unsupported') await files.rename(temporary, path);
     else await files.unlink(temporary);
   } catch (error) {
+    // The name is random, so whatever has it is ours.
     await files.unlink(temporary).catch(() => undefined);
     throw error;
   }

@@ -8,9 +8,10 @@ export interface Gathered {
   readonly name: string;
   /** Where it comes from, in words or as a path. */
   readonly source: string;
+  /** `lineCharacters`: longer lines are cut once they are redacted. */
   readonly content:
     | { readonly kind: 'json'; readonly value: unknown }
-    | { readonly kind: 'lines'; readonly lines: readonly EvidenceLine[] };
+    | { readonly kind: 'lines'; readonly lines: readonly EvidenceLine[]; readonly lineCharacters: number };
   /** What of its source is not in it, and why; sentences. */
   readonly leftOut: readonly string[];
 }
