@@ -169,7 +169,7 @@ function add(members: PackedMember[], unknown: Unknown[], name: string, member: 
 /** The document of `assess --json`. An assessment that fails is news for whoever reads the evidence, and no reason to have none. */
 async function reportPart(host: Host, root: string, options: EvidenceOptions, log: string | null): Promise<GatheredPart> {
   try {
-    const report = await assessAt(host, root, { ...options, log });
+    const report = withoutLogLines(await assessAt(host, root, { ...options, log }));
     const full = JSON.stringify(report).length <= EVIDENCE_BOUNDS.reportBytes;
     const { value, leftOut } = full ? { value: report, leftOut: 0 } : shortenLists(report, EVIDENCE_BOUNDS.reportListItems);
     const told = leftOut === 0 ? [] : [`${leftOut} items of lists longer than ${EVIDENCE_BOUNDS.reportListItems}`];
@@ -178,6 +178,19 @@ async function reportPart(host: Host, root: string, options: EvidenceOptions, lo
     if (isTidemarkError(error, 'usage', 'interrupted')) throw error;
     return { members: [], unknown: [{ what: REPORT, why: `the assessment failed: ${messageOf(error)}` }] };
   }
+}
+
+/** A finding quotes lines of `--log` whatever their form, and a line may be what a driver has printed: the slices show what may be shown. */
+function withoutLogLines(report: Report): Report {
+  const findings = report.findings.map((finding) =>
+    finding.code === 'TM-S18'
+      ? {
+          ...finding,
+          evidence: finding.evidence.replace(/: line (\d+): [\s\S]*$/, ': from line $1 on; logs/given.txt has what may be shown of it'),
+        }
+      : finding,
+  );
+  return { ...report, findings };
 }
 
 /** The folder, where the tarball goes by default, and what the run's settings name. */

@@ -140,8 +140,8 @@ describe('a run whose log and settings hold secrets', () => {
         'INFO 03-14 02:10:00 [api_server.py:1] vLLM API server version 0.18.0',
         "ERROR 03-14 02:10:00 args: Namespace(host='0.0.0.0', api_key=['sk-Planted0123456789'], hf_token='hf_Planted0123456789Planted0123456789')",
         ...Array.from({ length: 400 }, (_, at) => `INFO 03-14 02:11:00 [core.py:${at}] step ${at}`),
+        'Yesterday my planted dog has eaten the cake, which is an error in sample 5',
         `ERROR 03-14 02:12:00 row 5 failed: http://carol:hunter2-in-url@gpu-planted-17:8000 timed out, peer 10.77.66.55 and 2001:db8:77::5`,
-        `Yesterday my planted dog has eaten the cake, and what now? error`,
         `{"id": 7, "error": "x", "messages": [{"role": "user", "content": "Yesterday my planted dog"}]}`,
         `{"level": "error", "ts": 1, "api_key": "planted-json-value", "prompt": "Yesterday my planted dog", "msg": "gave up"}`,
         `ERROR 03-14 02:12:01 Received request: prompt: 'Yesterday my planted dog', prompt_token_ids: [70001, 70002, 70003]`,
@@ -299,13 +299,21 @@ describe('folders that are no run', () => {
 
   it('packs what an assessment of a foreign tree says', async () => {
     const output = join(place, 'scene.tar.gz');
-    const end = await tidemark(['evidence', scene.folder, '--dataset', scene.dataset, '--output', output]);
+    const hole = scene.truth.index.find(({ i, state }) => state === 'missing' && i < scene.truth.totals.next)?.i;
+    const log = join(place, 'driver.log');
+    writeFileSync(log, `Yesterday my planted dog has eaten the cake, which is an error in sample ${hole}\nrow 2 ok\n`);
+    const end = await tidemark(['evidence', scene.folder, '--dataset', scene.dataset, '--log', log, '--output', output]);
     expect(end.code, end.stderr).toBe(0);
-    const { manifest, member } = await unpack(output);
-    const assessed = JSON.parse((await tidemark(['assess', scene.folder, '--dataset', scene.dataset, '--json'])).stdout) as Report;
+    const { manifest, member, everything } = await unpack(output);
+    const argv = ['assess', scene.folder, '--dataset', scene.dataset, '--log', log, '--json'];
+    const assessed = JSON.parse((await tidemark(argv)).stdout) as Report;
     const packed = JSON.parse(member('report.json')) as Report;
     expect({ ...packed.totals, verdicts: packed.verdicts }).toEqual({ ...assessed.totals, verdicts: assessed.verdicts });
     expect(manifest.unknown.find(({ what }) => what === 'run')?.why).toContain('no run of tidemark');
+    // A finding of the assessment quotes the line; nothing that is packed does.
+    expect(assessed.findings.find(({ code }) => code === 'TM-S18')?.evidence).toContain('planted dog');
+    expect(packed.findings.find(({ code }) => code === 'TM-S18')?.evidence).toContain('from line 1 on');
+    expect(everything).not.toContain('planted dog');
   });
 
   it('packs a folder that cannot be assessed, and says why', async () => {
