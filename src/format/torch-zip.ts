@@ -107,7 +107,7 @@ class WindowReader {
   }
 
   /** Makes sure that a window holds these bytes. Callers have checked that the range lies in the file and is within their own limit. */
-  async fetch(offset: number, length: number): Promise<Window> {
+  async load(offset: number, length: number): Promise<Window> {
     const ahead = Math.min(Math.max(length, WINDOW_BYTES), this.#source.size - offset);
     this.#window = { offset, bytes: bufferOf(await this.#source.read(offset, ahead)) };
     // `data.pkl` is asked for after the headers have been walked to the end.
@@ -129,8 +129,7 @@ async function directoryBytes(reader: WindowReader, end: ZipEnd): Promise<Buffer
   if (end.directoryBytes > DIRECTORY_BYTES_MAX) {
     refused('hostile', `a directory of ${end.directoryBytes} bytes, more than ${DIRECTORY_BYTES_MAX}`);
   }
-  const window =
-    reader.windowWith(end.directoryOffset, end.directoryBytes) ?? (await reader.fetch(end.directoryOffset, end.directoryBytes));
+  const window = reader.windowWith(end.directoryOffset, end.directoryBytes) ?? (await reader.load(end.directoryOffset, end.directoryBytes));
   return cut(window, end.directoryOffset, end.directoryBytes);
 }
 
@@ -140,14 +139,14 @@ async function checkHeaders(reader: WindowReader, entries: readonly DirectoryEnt
   let bare = 0;
   for (const entry of entries) {
     const head = headBytes(entry);
-    const window = reader.windowWith(entry.headerOffset, head) ?? (await reader.fetch(entry.headerOffset, head));
+    const window = reader.windowWith(entry.headerOffset, head) ?? (await reader.load(entry.headerOffset, head));
     const padding = checkLocalHeader(window.bytes, entry.headerOffset - window.offset, entry);
     if (padding === null) bare += 1;
     else paddings.push(padding);
     const after = entry.headerOffset + head + entry.bytes;
     const length = descriptorBytes(entry);
     if (length === 0) continue;
-    const behind = reader.windowWith(after, length) ?? (await reader.fetch(after, length));
+    const behind = reader.windowWith(after, length) ?? (await reader.load(after, length));
     checkDescriptor(behind.bytes, after - behind.offset, entry);
   }
   if (bare > 0 && paddings.length > 0) torn('structure', `${bare} records are not padded and the others are`);
@@ -163,7 +162,7 @@ function contentOf(reader: WindowReader, record: ZipRecord | undefined, bytesMax
   const { offset, bytes: length } = record;
   const window = reader.windowWith(offset, length);
   if (window !== null) return proved(cut(window, offset, length), record, crcComputed);
-  return reader.fetch(offset, length).then((fetched) => proved(cut(fetched, offset, length), record, crcComputed));
+  return reader.load(offset, length).then((fetched) => proved(cut(fetched, offset, length), record, crcComputed));
 }
 
 function proved(bytes: Buffer, record: ZipRecord, crcComputed: boolean): Buffer {
