@@ -17,20 +17,23 @@ export interface Readers {
   stop(): Promise<void>;
 }
 
-/** null where the host has no helper processes: the caller reads itself. */
-export function startReaders(host: Host): Readers | null {
+/**
+ * null where the host has no helper processes: the caller reads itself.
+ * @param silentMs a helper that says nothing for so long is given up, and the file that it reads with it
+ */
+export function startReaders(host: Host, silentMs = SILENT_MS): Readers | null {
   if (host.helpers === undefined) return null;
   const pool = new HelperPool(host.helpers, host.clock);
   return {
-    files: filesThroughHelpers(pool),
+    files: filesThroughHelpers(pool, silentMs),
     prober: (store) => ({
-      probe: (tasks, level, options) => new ProbeRun(pool, store, level, options).run(tasks),
+      probe: (tasks, level, options) => new ProbeRun(pool, store, level, { ...options, silentMs }).run(tasks),
     }),
     stop: () => pool.stop(),
   };
 }
 
-/** A helper that says nothing for so long is given up, and the file that it reads with it. */
+/** Longer than a loaded server takes, shorter than people wait. */
 const SILENT_MS = 30_000;
 /** So many files one after the other that were not answered for are a mount that is dead: nothing more is asked of it. */
 const SILENT_MOST = 3;
@@ -46,7 +49,7 @@ const LANES_MOST_DEEP = 4;
 /** Waits a file that mean a disk and no cache. */
 const WAITS_A_FILE = 0.5;
 
-type ProbeOptions = Parameters<Prober['probe']>[2];
+type ProbeOptions = Parameters<Prober['probe']>[2] & { readonly silentMs: number };
 
 /** One pass over many files. */
 class ProbeRun {
@@ -123,7 +126,7 @@ class ProbeRun {
       }
       const rest = batch.slice(done);
       try {
-        await this.#pool.lend((helper) => helper.ask(this.#question(rest, each), { silentMs: SILENT_MS, onWord }));
+        await this.#pool.lend((helper) => helper.ask(this.#question(rest, each), { silentMs: this.#options.silentMs, onWord }));
       } catch (error) {
         if (!isTidemarkError(error, 'storage-silent', 'storage-failed')) throw error;
         if (each) this.#give(batch[done++], error);
@@ -137,7 +140,7 @@ class ProbeRun {
   #give(task: ProbeTask | undefined, error: TidemarkError): void {
     if (error.code === 'storage-silent') {
       this.#silent += 1;
-      this.#hand(task, refused('timeout', `it was not read within ${SILENT_MS / 1000} s`));
+      this.#hand(task, refused('timeout', `it was not read within ${this.#options.silentMs / 1000} s`));
       return;
     }
     this.#gone += 1;

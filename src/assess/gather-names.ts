@@ -1,9 +1,8 @@
-import { messageOf } from '../core/errors.ts';
 import type { Extra } from '../core/report.ts';
 import type { DirectoryEntry, FileReader } from '../host/host.ts';
 import type { Layout } from '../store/store.ts';
 import { kindOfForeign, otherExtensions } from './extras.ts';
-import { type Guard, pooled, refusalOf } from './gather-guard.ts';
+import { type Guard, pooled, type Refusal, refusalOf } from './gather-guard.ts';
 
 const LIST_LIMIT_MS = 60_000;
 const STAT_LIMIT_MS = 10_000;
@@ -24,7 +23,7 @@ export interface Names {
   readonly temporaryRows: ReadonlySet<number>;
   readonly emptyFolders: readonly string[];
   readonly linkedFolders: readonly string[];
-  readonly unlisted: readonly { readonly path: string; readonly why: string }[];
+  readonly unlisted: readonly { readonly path: string; readonly why: string; readonly reason: Refusal['reason'] }[];
 }
 
 export interface NamesOptions {
@@ -43,7 +42,7 @@ interface Found {
   temporaryRows: Set<number>;
   emptyFolders: string[];
   linkedFolders: string[];
-  unlisted: { path: string; why: string }[];
+  unlisted: { path: string; why: string; reason: Refusal['reason'] }[];
 }
 
 /** Lists every folder below `folder` once. Nothing is opened. null when `folder` itself is not there. */
@@ -71,7 +70,7 @@ export async function gatherNames(options: NamesOptions): Promise<Names | null> 
     }
     level = below.sort();
   }
-  for (const path of level) found.unlisted.push({ path, why: `deeper than ${DEPTH_MOST} folders` });
+  for (const path of level) found.unlisted.push({ path, why: `deeper than ${DEPTH_MOST} folders`, reason: 'io-error' });
   return found;
 }
 
@@ -80,9 +79,9 @@ async function listed(options: NamesOptions, found: Found, path: string): Promis
   try {
     return (await options.guard.run(`listing ${full}`, LIST_LIMIT_MS, () => options.files.list(full))) ?? 'absent';
   } catch (error) {
-    if (refusalOf(error) === null) throw error;
-    if (path === '') throw error;
-    found.unlisted.push({ path, why: messageOf(error) });
+    const refusal = refusalOf(error);
+    if (refusal === null || path === '') throw error;
+    found.unlisted.push({ path, why: refusal.detail, reason: refusal.reason });
     return 'unlisted';
   }
 }

@@ -170,7 +170,7 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
 interface Pass {
   readonly present: Uint8Array;
   /** Rows whose folder could not be listed, with the reason. */
-  readonly closed: ReadonlyMap<number, string>;
+  readonly closed: ReadonlyMap<number, Names['unlisted'][number]>;
   readonly prober: Prober;
   readonly notes: LedgerNotes;
   readonly total: number;
@@ -189,14 +189,15 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
     const work: ProbeTask[] = [];
     for (let row = from; row < to; row += 1) {
       const record = state?.rows.get(row);
+      const closed = pass.closed.get(row);
       // When a file was adopted says nothing about the pace at which samples are made.
       if (record?.kind === 'commit') columns.committedMs[row] = record.at;
       // A committed row that was not listed is looked at by name: its file may have come after the listing.
       if (present[row] === 1 || (record !== undefined && isCommit(record))) work.push({ row, path: deps.store.layout.pathOf(row) });
-      else if (pass.closed.has(row)) {
+      else if (closed !== undefined) {
         // Not listed is not missing: extracting these rows again could write over good files.
         columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record), file: 'yes', readable: 'no' });
-        columns.setNote(row, 'io-error', pass.closed.get(row) ?? null);
+        columns.setNote(row, closed.reason, closed.why);
       } else columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record) });
     }
     const probing = pass.prober.probe(work, options.level, {
@@ -233,9 +234,9 @@ function byShard(rows: readonly number[], ledger: LedgerReader | null): Map<numb
 }
 
 /** The rows of folders that could not be listed. */
-function closedRows(deps: AssessDeps, names: Names, rows: number): Map<number, string> {
-  const closed = new Map<number, string>();
-  const why = new Map(names.unlisted.map((folder) => [folder.path, folder.why]));
+function closedRows(deps: AssessDeps, names: Names, rows: number): Pass['closed'] {
+  const closed = new Map<number, Names['unlisted'][number]>();
+  const why = new Map(names.unlisted.map((folder) => [folder.path, folder]));
   for (let row = 0; row < rows && why.size > 0; ) {
     const { path, range } = deps.store.layout.folderOf(row);
     const to = Math.min(rows, Math.max(row + 1, range[1]));

@@ -1,5 +1,6 @@
 import { assert } from '../core/assert.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { shellLine } from '../core/shell-line.ts';
 import type { DirectoryEntry, FileReader, FileStat, Helper, ReadableFile } from './host.ts';
 
 /** A call of `FileReader` as plain data. */
@@ -9,8 +10,6 @@ export type FileCall =
   | { readonly call: 'read'; readonly handle: number; readonly offset: number; readonly length: number }
   | { readonly call: 'close'; readonly handle: number };
 
-/** A call on a network mount that takes longer is not coming back. */
-const SILENT_MS = 30_000;
 /** One message carries so much; longer reads go in pieces. */
 const MESSAGE_BYTES = 8 * 1024 * 1024;
 
@@ -59,15 +58,24 @@ export interface HelperLender {
 }
 
 /** The same files, read by helpers: a call that hangs hangs there. */
-export function filesThroughHelpers(lender: HelperLender): FileReader {
+export function filesThroughHelpers(lender: HelperLender, silentMs: number): FileReader {
+  // What was not answered for once is not asked for again: each further look would wait as long.
+  const silent = new Map<string, unknown>();
+  const refuseSilent = (path: string): void => {
+    for (let at = path; silent.size > 0 && at.length > 1; at = at.slice(0, at.lastIndexOf('/'))) if (silent.has(at)) throw silent.get(at);
+  };
   const ask = <T>(call: FileCall, use?: Helper): Promise<{ readonly value: T; readonly helper: Helper }> =>
     lender.lend(async (helper) => {
+      if ('path' in call) refuseSilent(call.path);
       let value: unknown = null;
       const onWord = (word: unknown): void => {
         value = word;
       };
-      await helper.ask(call, { silentMs: SILENT_MS, onWord }).catch((error: unknown) => {
-        throw named(error, 'path' in call ? call.path : null);
+      await helper.ask(call, { silentMs, onWord }).catch((error: unknown) => {
+        if (!('path' in call)) throw error;
+        const told = named(error, call.path, silentMs);
+        if (told !== error) silent.set(call.path, told);
+        throw told;
       });
       return { value: value as T, helper };
     }, use);
@@ -107,11 +115,11 @@ export function filesThroughHelpers(lender: HelperLender): FileReader {
 }
 
 /** The helper does not know at which name it hangs; we do. */
-function named(error: unknown, path: string | null): unknown {
-  if (!(error instanceof TidemarkError) || error.code !== 'storage-silent' || path === null) return error;
-  return new TidemarkError('storage-silent', `${path} was not answered for in ${SILENT_MS / 1000} s: its mount may be dead`, {
+function named(error: unknown, path: string, silentMs: number): unknown {
+  if (!(error instanceof TidemarkError) || error.code !== 'storage-silent') return error;
+  return new TidemarkError('storage-silent', `${path} was not answered for in ${silentMs / 1000} s: its mount may be dead`, {
     where: path,
-    hint: 'findmnt -T PATH, for that path',
+    hint: shellLine(['findmnt', '-T', path]),
     retry: 'later',
   });
 }

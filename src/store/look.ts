@@ -6,6 +6,7 @@ import type { Parsed, TensorInfo } from '../format/tensors.ts';
 import { TorchStream } from '../format/torch-stream.ts';
 import { readTorchZip } from '../format/torch-zip.ts';
 import type { FileReader, ReadableFile } from '../host/host.ts';
+import { listedOrNull } from './listed.ts';
 import type { Codec } from './store.ts';
 
 /** Folders listed below the first one, spread over all there are. */
@@ -29,7 +30,7 @@ export async function lookAtNames(files: FileReader, folder: string): Promise<Na
   for (let depth = 0; depth <= DEPTH_LOOKED_AT && level.length > 0; depth += 1) {
     const below: string[] = [];
     for (const path of level) {
-      const entries = await files.list(path === '' ? folder : `${folder}/${path}`);
+      const entries = path === '' ? await files.list(folder) : await listedOrNull(files, `${folder}/${path}`);
       if (entries === null && path === '') {
         throw new TidemarkError('no-run', `there is no folder ${folder}`, {
           where: folder,
@@ -56,7 +57,7 @@ export async function lookAtNames(files: FileReader, folder: string): Promise<Na
 /** Folders made beforehand may all be empty but a few: then the next ones are listed until one is not. */
 async function lookFurther(files: FileReader, folder: string, seen: { files: string[]; folders: string[] }): Promise<NamesSeen> {
   for (const path of seen.folders) {
-    const entries = await files.list(`${folder}/${path}`);
+    const entries = await listedOrNull(files, `${folder}/${path}`);
     for (const entry of entries ?? []) if (entry.openable && entry.kind === 'file') seen.files.push(`${path}/${entry.name}`);
     if (seen.files.at(-1)?.startsWith(`${path}/`) === true) break;
   }

@@ -2,6 +2,7 @@ import { assert } from '../core/assert.ts';
 import { isTidemarkError } from '../core/errors.ts';
 import { identityOf, type RowIdentity, strippedLength } from '../core/identity.ts';
 import type { FileReader } from '../host/host.ts';
+import { listedOrNull } from './listed.ts';
 import { inferRows } from './place-inferred.ts';
 import { createStoreReader } from './reader.ts';
 import type { Layout, ParsedName } from './store.ts';
@@ -65,7 +66,7 @@ export async function unplacedFiles(files: FileReader, folder: string, layout: L
     const below: string[] = [];
     for (const path of level) {
       signal?.throwIfAborted();
-      for (const entry of (await listed(files, path === '' ? folder : `${folder}/${path}`)) ?? []) {
+      for (const entry of (await listedOrNull(files, path === '' ? folder : `${folder}/${path}`)) ?? []) {
         const full = path === '' ? entry.name : `${path}/${entry.name}`;
         if (!entry.openable) continue;
         if (entry.kind === 'directory') {
@@ -82,16 +83,6 @@ export async function unplacedFiles(files: FileReader, folder: string, layout: L
   const byNumber = (a: string, b: string): number => a.length - b.length || text(a, b);
   const writers = (a: string, b: string): number => (/^\d+$/.test(a) && /^\d+$/.test(b) ? byNumber(a, b) : text(a, b));
   return found.sort((a, b) => writers(a.writer, b.writer) || (a.number ?? 0) - (b.number ?? 0) || text(a.path, b.path));
-}
-
-/** A folder that may not be listed is no reason to stop: whoever assesses the tree meets it again and reports it. */
-async function listed(files: FileReader, path: string): ReturnType<FileReader['list']> {
-  try {
-    return await files.list(path);
-  } catch (error) {
-    if (isTidemarkError(error, 'storage-denied', 'storage-failed', 'storage-silent')) return null;
-    throw error;
-  }
 }
 
 /** A few copies are copies; numbers that begin anew in every folder are no rows. */
