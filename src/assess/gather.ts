@@ -10,14 +10,18 @@ import { createGuard, type Guard, pooled } from './gather-guard.ts';
 import { gatherBlocked, gatherHost, gatherWriters } from './gather-host.ts';
 import { gatherLedger, LedgerNotes } from './gather-ledger.ts';
 import { applyLengths } from './gather-lengths.ts';
+import { gatherLocks } from './gather-locks.ts';
 import { gatherExtras, gatherNames, type Names } from './gather-names.ts';
 import { gatherNorms } from './gather-norms.ts';
+import { revalidate } from './gather-revalidate.ts';
 import { isCommit, ledgerWord, type RowReading, readRow } from './gather-rows.ts';
+import { lookAgain } from './gather-second-look.ts';
 import { gatherSystemLog, type SystemLogSeen } from './gather-system-log.ts';
 import { applyTruncation, gatherTruncation } from './gather-truncation.ts';
-import type { FolderSeen, Gathered, GivenLog, RowLookup } from './gathered.ts';
+import type { FolderSeen, Gathered, GivenLog, RowLookup, SecondLook } from './gathered.ts';
 import type { NormMix } from './norm-mix.ts';
 import { RowColumns } from './row-columns.ts';
+import { mayBeOld } from './shared-mounts.ts';
 
 export interface AssessDeps {
   readonly files: FileReader;
@@ -59,6 +63,8 @@ export interface Gathering {
   deepen(numbers: readonly number[]): Promise<void>;
   /** Whether the last states of these rows are of one kind; `fileOf` gives a row's file number. */
   norms(rows: readonly number[], fileOf: (row: number) => number): Promise<NormMix | null>;
+  /** Whether the newest files have changed since they were read; waits as long as `waitMs` says of the time that has passed. */
+  lookAgain(waitMs: (passedMs: number) => number): Promise<SecondLook>;
   /** What the machine's logs say. */
   systemLog(): Promise<SystemLogSeen>;
   /** Lets go of the watch over hanging calls. */
@@ -89,14 +95,17 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   if (names === null) {
     throw new TidemarkError('no-run', `there is no folder ${store.folder}`, { where: store.folder, hint: 'check the path' });
   }
+  const locks = await gatherLocks(deps, guard, names, host.mount);
   const dataset = datasetOf(deps);
   const rows = rowsOf(deps, dataset?.table ?? null, names);
   const columns = new RowColumns(rows.count);
   const present = new Uint8Array(rows.count);
   for (const row of names.present) if (row < rows.count) present[row] = 1;
 
-  const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || (writers.known && writers.value.length > 0);
-  const openPaths = new Set(writers.known ? writers.value.map((writer) => writer.path) : []);
+  const hanging = blocked?.known === true ? blocked.value.filter((one) => one.mayWrite) : [];
+  const held = [...(writers.known ? writers.value : []), ...(locks?.known === true ? locks.value : []), ...hanging];
+  const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || held.length > 0;
+  const openPaths = new Set(held.map((one) => one.path));
   const reading: RowReading = {
     files: deps.files,
     store,
@@ -110,6 +119,13 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   const notes = new LedgerNotes();
   const deepRecords = new ShardCache(deps.ledger);
   await readRows(deps, options, reading, { present, closed, width, notes, total: names.present.length });
+  const readAgain = async (row: number, level: Level): Promise<void> =>
+    readRow(reading, row, level, (await deepRecords.of(row))?.rows.get(row));
+  const place = { files: deps.files, folder: store.folder, layout: store.layout, guard, columns, present, width };
+  const askedAgain = mayBeOld(host.mount)
+    ? await revalidate({ ...place, signal: options.signal, readAgain: (row) => readAgain(row, options.level) })
+    : null;
+  const firstLookMs = deps.clock.monotonicMs();
   const lengths = applyLengths(columns, dataset?.table ?? null);
   const truncation = await gatherTruncation(columns, dataset?.table ?? null, deps.dataset?.readRow ?? null);
   applyTruncation(columns, truncation);
@@ -144,6 +160,9 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     host,
     writers,
     blocked,
+    locks,
+    secondLook: null,
+    askedAgain,
     logs: options.logs ?? [],
     truncation,
     lengths,
@@ -155,10 +174,16 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     deepen: async (deeper) => {
       await pooled(deeper, width, async (row) => {
         options.signal?.throwIfAborted();
-        await readRow(reading, row, 'content', (await deepRecords.of(row))?.rows.get(row));
+        await readAgain(row, 'content');
       });
       applyLengths(columns, dataset?.table ?? null);
       applyTruncation(columns, truncation);
+    },
+    lookAgain: async (waitMs) => {
+      const ms = waitMs(deps.clock.monotonicMs() - firstLookMs);
+      if (ms > 0) await deps.clock.sleep(ms, options.signal);
+      const temporaries = new Map(extras.filter((extra) => extra.kind === 'temp').map(({ path, bytes }) => [path, bytes]));
+      return lookAgain({ ...place, clock: deps.clock, names, temporaries, firstLookMs });
     },
     norms: (some, fileOf) => gatherNorms({ store, guard, width, rows: some, fileOf }),
     systemLog: () => gatherSystemLog(deps.files, guard),

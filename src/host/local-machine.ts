@@ -5,6 +5,7 @@ import { messageOf } from '../core/errors.ts';
 import { isErrno } from './errno.ts';
 import type { Fact, FileReader, HostFacts, Machine, MountFacts, ProcessIdentity } from './host.ts';
 import { blockedBelow } from './local-blocked.ts';
+import { listLocks } from './local-locks.ts';
 import { writersBelow } from './local-writers.ts';
 import {
   firstPidNamespace,
@@ -111,13 +112,18 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
     async writersBelow(folder) {
       const real = await options.files.realPath(folder);
       if (real === null) return { known: false, why: `${folder} does not exist` };
-      return writersBelow({ proc, folder: real });
+      const found = await writersBelow({ proc, folder: real });
+      // Whoever is outside a container has no number in it, and none of its descriptors.
+      const contained = (await pidNamespace()) !== firstPidNamespace;
+      if (!found.known || found.value.length > 0 || !contained) return found;
+      return { known: false, why: `nobody in this container; ${found.source} does not show processes outside it` };
     },
     async blockedBelow(folder) {
       const real = await options.files.realPath(folder);
       if (real === null) return { known: false, why: `${folder} does not exist` };
       return blockedBelow({ proc, folder: real });
     },
+    locks: () => listLocks({ proc }),
   };
 }
 

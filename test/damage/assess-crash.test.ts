@@ -65,7 +65,7 @@ describe('the crash itself', () => {
     const host = await treeOf(range(0, 5).map((number) => ({ number })));
     const blockedBelow: Machine['blockedBelow'] = async (folder) => ({
       known: true,
-      value: [{ pid: 77, command: 'python3', path: `${folder}/rows_0-100/data_5.ckpt`, waitsIn: 'ext4_sync_file' }],
+      value: [{ pid: 77, command: 'python3', path: `${folder}/rows_0-100/data_5.ckpt`, waitsIn: 'ext4_sync_file', mayWrite: true }],
       source: '/proc/*/stat',
     });
     const report = await look(host, { rows: rowsOf(9), machine: { blockedBelow } });
