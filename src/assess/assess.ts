@@ -10,6 +10,7 @@ import { hostFindings } from './host-rules.ts';
 import { type Judged, judge } from './judge.ts';
 import { ledgerFindings } from './ledger-rules.ts';
 import { leftoverFindings } from './leftover-findings.ts';
+import { mountFindings } from './mount-rules.ts';
 import { placeByContent } from './placement.ts';
 import { reportOf } from './report.ts';
 import { isRunning, markOpenFiles, waitBeforeSecondLook } from './running-signs.ts';
@@ -46,7 +47,7 @@ export interface PlanInput {
 }
 
 /** A finding of these is nothing that a program may settle. */
-const BLOCKERS = ['TM-D01', 'TM-D02', 'TM-S03', 'TM-E01', 'TM-E02'];
+const BLOCKERS = ['TM-D01', 'TM-D02', 'TM-S03', 'TM-E01', 'TM-E02', 'TM-H21'];
 
 /**
  * Says of every row what is true of it now, to the level asked, and what to do next. Writes nothing, starts nothing,
@@ -88,7 +89,8 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
   const end = await endOf(gathering, judged, times);
   const samples = [...sampleFindings(context), ...leftoverFindings(context), ...treeFindings({ ...context, norms })];
   const ledger = ledgerFindings(context);
-  const codes = new Set([...samples, ...ledger].map((found) => found.code));
+  const mounts = mountFindings(context);
+  const codes = new Set([...samples, ...ledger, ...mounts].map((found) => found.code));
   const plan = options.plan({
     groups: judged.groups,
     finalFailures: rangesOf(judged.finalFailures),
@@ -115,7 +117,7 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
     staged: options.staged ?? null,
   });
   const crash = crashFindings({ ...context, end, pace: times?.pace ?? null });
-  const findings = inOrder([...samples, ...ledger, ...host, ...crash]);
+  const findings = inOrder([...samples, ...ledger, ...mounts, ...host, ...crash]);
   return reportOf({ gathered, judged, times, suspicion, plan, findings, end });
 }
 

@@ -47,6 +47,8 @@ export interface HostSeen {
     readonly options: string;
     readonly device?: string;
   }>;
+  /** The mount that the folder should lie on after a boot; null where the machine has no such plan. */
+  readonly planned: Known<{ readonly mountPoint: string; readonly filesystem: string; readonly source: string } | null> | null;
   readonly space: Known<{ readonly totalBytes: number; readonly freeBytes: number }>;
 }
 

@@ -200,6 +200,8 @@ export interface Machine {
   facts(): Promise<HostFacts>;
   /** The mount under `path`. */
   mountOf(path: string): Promise<Fact<MountFacts>>;
+  /** The mount that `path` should lie on after a boot (/etc/fstab); null where none is planned. Absent on machines that have no such plan. */
+  plannedMount?(path: string): Promise<Fact<Pick<MountFacts, 'mountPoint' | 'source' | 'filesystem'> | null>>;
   self(): Promise<ProcessIdentity>;
   /** `unknown` for another host: no clock and no guess decides. A pid that was reused is `dead`. */
   isAlive(process: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'>;

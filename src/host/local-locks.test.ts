@@ -7,6 +7,9 @@ import { createLocalFiles } from './local-files.ts';
 import { listLocks } from './local-locks.ts';
 import { createLocalMachine } from './local-machine.ts';
 
+/** Of util-linux. */
+const flock = 'flock';
+
 let root = '';
 const children: ChildProcess[] = [];
 beforeAll(() => {
@@ -45,7 +48,7 @@ describe('locks', () => {
 
   test.runIf(process.platform === 'linux')('of a real process are seen, with the numbers that stat gives', async () => {
     const path = join(root, 'held.lock');
-    const child = spawn('flock', ['--exclusive', path, 'sh', '-c', 'echo ready; exec sleep 60']);
+    const child = spawn(flock, ['--exclusive', path, 'sh', '-c', 'echo ready; exec sleep 60']);
     children.push(child);
     await new Promise((resolve, reject) => {
       child.stdout.once('data', resolve);

@@ -3,6 +3,7 @@ import { arch, hostname, platform, release } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { messageOf } from '../core/errors.ts';
 import { isErrno } from './errno.ts';
+import { parseFstab, plannedUnder } from './fstab.ts';
 import type { Fact, FileReader, HostFacts, Machine, MountFacts, ProcessIdentity } from './host.ts';
 import { blockedBelow } from './local-blocked.ts';
 import { listLocks } from './local-locks.ts';
@@ -23,6 +24,8 @@ export interface LocalMachineOptions {
   readonly files: Pick<FileReader, 'realPath'>;
   /** Where the kernel's files are; another folder in tests. Default `/proc`. */
   readonly proc?: string;
+  /** Default `/etc/fstab`. */
+  readonly fstab?: string;
   /** Default: the system's. */
   readonly hostname?: string;
 }
@@ -89,6 +92,15 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
       };
     },
     mountOf,
+    async plannedMount(path) {
+      const source = options.fstab ?? '/etc/fstab';
+      try {
+        const real = (await options.files.realPath(path)) ?? resolve(path);
+        return { known: true, value: plannedUnder(parseFstab(await readFile(source, 'utf8')), real), source };
+      } catch (error) {
+        return { known: false, why: `cannot read ${source}: ${messageOf(error)}` };
+      }
+    },
     async self() {
       const [boot, own, namespace] = await Promise.all([bootId(), fact('self/stat', parseProcessStat), pidNamespace()]);
       return {

@@ -107,7 +107,8 @@ describe.skipIf(noMount !== null)(`assess on a read-only mount${noMount === null
   });
 });
 
-const traced = spawnSync('strace', ['-e', 'trace=none', 'true'], { encoding: 'utf8' });
+const strace = 'strace';
+const traced = spawnSync(strace, ['-e', 'trace=none', 'true'], { encoding: 'utf8' });
 const noStrace = traced.status === 0 ? null : `strace does not work here: ${traced.stderr || traced.error?.message}`;
 
 /** Calls that change nothing, whatever their arguments; open(2) is looked at. */
@@ -145,7 +146,7 @@ function callsBelow(
   command: readonly string[],
 ): { readonly ended: ReturnType<typeof spawnSync>; readonly opens: string[]; readonly changes: string[] } {
   const log = join(place, 'calls.log');
-  const ended = start('strace', ['-f', '--seccomp-bpf', '-y', '-qq', '-e', 'signal=none', '-e', TRACED, '-o', log, ...command]);
+  const ended = start(strace, ['-f', '--seccomp-bpf', '-y', '-qq', '-e', 'signal=none', '-e', TRACED, '-o', log, ...command]);
   // Of a call that another thread interrupts, strace writes two halves; the first has the arguments.
   const calls = readFileSync(log, 'utf8')
     .split('\n')
