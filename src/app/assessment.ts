@@ -23,6 +23,7 @@ import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
+import { type Readers, startReaders } from './readers.ts';
 import { rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
 
@@ -47,6 +48,27 @@ export interface AssessmentOptions {
 
 /** Assesses any folder: a run of ours by its ledger and files, any other tree by its files. Reads only. */
 export async function assessAt(host: Host, folder: string, options: AssessmentOptions): Promise<Report> {
+  return withReaders(host, (reading) => assessThrough(reading, folder, options));
+}
+
+/** A host whose files are read by other processes, where it has those, and who reads samples there. */
+interface ReadingHost extends Host {
+  readonly readers: Readers | null;
+  /** The host itself, for a dataset that has answered: its many bytes come faster on the straight way. */
+  readonly direct: Host;
+}
+
+/** Nothing of a folder that may hang is touched by this process itself: then nothing can keep it from ending. */
+async function withReaders<T>(host: Host, work: (reading: ReadingHost) => Promise<T>): Promise<T> {
+  const readers = startReaders(host);
+  try {
+    return await work({ ...host, readers, direct: host, files: readers === null ? host.files : { ...host.files, ...readers.files } });
+  } finally {
+    await readers?.stop();
+  }
+}
+
+async function assessThrough(host: ReadingHost, folder: string, options: AssessmentOptions): Promise<Report> {
   const root = resolve(options.cwd, folder);
   const there = await host.files.stat((await host.files.realPath(root)) ?? root);
   if (there?.kind === 'file')
@@ -118,7 +140,9 @@ export async function assessRun(
 ): Promise<Report> {
   const ledger = await openLedger(host, root, { parseSettings });
   if (ledger === null) throw new TidemarkError('no-run', `${root}/.tidemark/run.json has gone`, { where: root });
-  return assessWith(host, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options });
+  return withReaders(host, (reading) =>
+    assessWith(reading, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options }),
+  );
 }
 
 interface Looking
@@ -127,10 +151,12 @@ interface Looking
   readonly retryFailed: boolean;
 }
 
-async function assessWith(host: Host, root: string, ledger: LedgerReader | null, layout: Layout, looking: Looking): Promise<Report> {
+async function assessWith(host: ReadingHost, root: string, ledger: LedgerReader | null, layout: Layout, looking: Looking): Promise<Report> {
   const { dataset, retryFailed, ...options } = looking;
+  const { files, machine, clock, readers } = host;
+  const store = createStoreReader(files, root, layout);
   return assessFolder(
-    { files: host.files, machine: host.machine, clock: host.clock, store: createStoreReader(host.files, root, layout), ledger, dataset },
+    { files, machine, clock, store, prober: readers?.prober(store) ?? null, ledger, dataset },
     { ...options, plan: (facts) => planOf(facts, { retryFailed }), staged: await stagedOrphans(host, ledger, options.ownLease ?? null) },
   );
 }
@@ -146,7 +172,7 @@ export function layoutOf(ledger: LedgerReader): Layout {
 
 /** A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. */
 async function givenDataset(
-  host: Host,
+  host: ReadingHost,
   path: string,
   ledger: LedgerReader | null,
   options: AssessmentOptions & { readonly root: string },
@@ -155,10 +181,12 @@ async function givenDataset(
   const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
   const { encoder, encoderProblem } = model === null ? { encoder: null, encoderProblem: null } : await encoderIfAny(host.files, model);
   const encoding = { encoder, ...(encoderProblem === null ? {} : { encoderProblem }) };
-  return openDataset(host.files, path, {
+  // The first look is one that may hang; a mount that answers it is trusted with the rest.
+  await host.files.stat(path);
+  return openDataset(host.direct.files, path, {
     ...encoding,
     maxTokens: settings?.states.maxTokens ?? null,
-    rowIndex: rowIndexStore(host, { outside: options.root }),
+    rowIndex: rowIndexStore(host.direct, { outside: options.root }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
 }

@@ -6,7 +6,6 @@ import type { RunIdentity, Settings } from '../core/settings.ts';
 import type { ConversationEncoder, Dataset } from '../dataset/dataset.ts';
 import { openDataset, type ScanProgress } from '../dataset/open-dataset.ts';
 import type { RowIndexStore } from '../dataset/row-index.ts';
-import { openConversationEncoder } from '../dataset/tokenizer.ts';
 import { readTargetModel, type TargetModel } from '../engine/model-files.ts';
 import type { FileReader } from '../host/host.ts';
 import { specForgeLayout } from '../store/layouts/specforge.ts';
@@ -69,6 +68,7 @@ export async function encoderIfAny(
 ): Promise<{ encoder: ConversationEncoder | null; encoderProblem: string | null }> {
   if ((await files.realPath(`${modelFolder}/tokenizer.json`)) === null) return { encoder: null, encoderProblem: null };
   try {
+    const { openConversationEncoder } = await import('../dataset/tokenizer.ts');
     return { encoder: await openConversationEncoder(files, modelFolder), encoderProblem: null };
   } catch (error) {
     if (!isTidemarkError(error, 'model')) throw error;

@@ -2,13 +2,10 @@ import { isTidemarkError, messageOf, TidemarkError } from '../core/errors.ts';
 import type { Clock } from '../host/host.ts';
 
 /** After so many answers in a row that did not come, the mount is taken as dead and nothing more is asked of it. */
-const SILENT_MOST = 32;
-
-/** A call that the machine did not answer; its own class of trouble, because a dead mount never says no. */
-const TIMEOUT = Symbol('timeout');
+const SILENT_MOST = 4;
 
 export interface Guard {
-  /** Runs `work`; rejects with `storage-failed` when it takes longer than the limit, or at once when the mount is taken as dead. */
+  /** Runs `work`; rejects with `storage-silent` when it takes longer than the limit, or at once when the mount is taken as dead. */
   run<T>(what: string, limitMs: number, work: () => Promise<T>): Promise<T>;
   /** Ends the watch, so that it does not keep the process alive. */
   dispose(): void;
@@ -76,7 +73,7 @@ function timeoutError(what: string, limitMs: number): TidemarkError {
     limitMs === 0
       ? `${what} was not tried: ${SILENT_MOST} calls in a row were not answered`
       : `${what} took longer than ${limitMs / 1000} s`;
-  return new TidemarkError('storage-failed', message, { retry: 'later', cause: TIMEOUT });
+  return new TidemarkError('storage-silent', message, { retry: 'later' });
 }
 
 export interface Refusal {
@@ -88,8 +85,9 @@ export interface Refusal {
 export function refusalOf(error: unknown): Refusal | null {
   if (!isTidemarkError(error)) return null;
   const detail = messageOf(error);
-  if (error.cause === TIMEOUT) return { reason: 'timeout', detail };
   switch (error.code) {
+    case 'storage-silent':
+      return { reason: 'timeout', detail };
     case 'storage-denied':
       return { reason: 'permission', detail };
     case 'storage-failed':

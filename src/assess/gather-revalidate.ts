@@ -20,8 +20,8 @@ export interface RevalidateOptions {
   readonly present: Uint8Array;
   readonly width: number;
   readonly signal: AbortSignal | undefined;
-  /** Reads one row's file as the first time. */
-  readonly readAgain: (row: number) => Promise<void>;
+  /** Reads rows' files as the first time. */
+  readonly readAgain: (rows: readonly number[]) => Promise<void>;
 }
 
 /**
@@ -42,32 +42,39 @@ export async function revalidate(options: RevalidateOptions): Promise<AskedAgain
     }
   }
   for (let row = 0; row < columns.rows; row += 1) if (isBad(columns, row)) suspects.add(row);
-  const rows = [...suspects].sort((a, b) => a - b);
-  let appeared = 0;
-  let mended = 0;
-  await pooled(rows.slice(0, FILES_MOST), width, async (row) => {
+  const all = [...suspects].sort((a, b) => a - b);
+  const rows = all.slice(0, FILES_MOST);
+  const wasThere = rows.map((row) => isThere(columns, row));
+  // A name is looked at through the cache; a file that was opened just now is not.
+  await pooled(rows, width, async (row) => {
     signal?.throwIfAborted();
-    const wasThere = unpackFacts(columns.facts[row] ?? 0).file !== 'no';
-    // A name is looked at through the cache; a file that was opened just now is not.
     const opened = await tried(guard, OPEN_LIMIT_MS, () => files.open(`${folder}/${layout.pathOf(row)}`));
     await opened?.close();
-    await options.readAgain(row);
-    if (unpackFacts(columns.facts[row] ?? 0).file === 'no') return;
-    present[row] = 1;
-    if (!wasThere) appeared += 1;
-    else if (!isBad(columns, row)) mended += 1;
   });
+  await options.readAgain(rows);
+  let appeared = 0;
+  let mended = 0;
+  for (const [at, row] of rows.entries()) {
+    if (!isThere(columns, row)) continue;
+    present[row] = 1;
+    if (wasThere[at] === false) appeared += 1;
+    else if (!isBad(columns, row)) mended += 1;
+  }
   const leftOut = [
     folders.length <= FOLDERS_MOST ? '' : `${folders.length - FOLDERS_MOST} of ${folders.length} folders`,
-    rows.length <= FILES_MOST ? '' : `${rows.length - FILES_MOST} of ${rows.length} files`,
+    all.length <= FILES_MOST ? '' : `${all.length - FILES_MOST} of ${all.length} files`,
   ].filter((part) => part !== '');
   return {
     folders: Math.min(folders.length, FOLDERS_MOST),
-    files: Math.min(rows.length, FILES_MOST),
+    files: rows.length,
     appeared,
     mended,
     leftOut: leftOut.length === 0 ? null : leftOut.join(' and '),
   };
+}
+
+function isThere(columns: RowColumns, row: number): boolean {
+  return unpackFacts(columns.facts[row] ?? 0).file !== 'no';
 }
 
 /** Gone although a journal has it, or there and not whole. */

@@ -3,18 +3,19 @@ import type { IndexRange } from '../core/ranges.ts';
 import type { Level } from '../core/verdict.ts';
 import type { RowTable } from '../format/row-table.ts';
 import type { Clock, FileReader, Machine } from '../host/host.ts';
-import type { LedgerReader, RowRecord, ShardState } from '../ledger/ledger.ts';
+import type { LedgerReader } from '../ledger/ledger.ts';
 import type { StoreReader } from '../store/store.ts';
 import { NOTHING_SEEN, packFacts } from './facts.ts';
-import { createGuard, type Guard, pooled } from './gather-guard.ts';
+import { createGuard, type Guard } from './gather-guard.ts';
 import { gatherBlocked, gatherHost, gatherWriters } from './gather-host.ts';
 import { gatherLedger, LedgerNotes } from './gather-ledger.ts';
 import { applyLengths } from './gather-lengths.ts';
 import { gatherLocks } from './gather-locks.ts';
 import { gatherExtras, gatherNames, type Names } from './gather-names.ts';
 import { gatherNorms } from './gather-norms.ts';
+import { type Prober, type ProbeTask, proberHere } from './gather-prober.ts';
 import { revalidate } from './gather-revalidate.ts';
-import { isCommit, ledgerWord, type RowReading, readRow } from './gather-rows.ts';
+import { isCommit, ledgerWord, type RowReading, takeProbe } from './gather-rows.ts';
 import { lookAgain } from './gather-second-look.ts';
 import { gatherSystemLog, type SystemLogSeen } from './gather-system-log.ts';
 import { applyTruncation, gatherTruncation } from './gather-truncation.ts';
@@ -28,6 +29,8 @@ export interface AssessDeps {
   readonly machine: Machine;
   readonly clock: Clock;
   readonly store: StoreReader;
+  /** Who reads the sample files. Default: this process. */
+  readonly prober?: Prober | null;
   readonly ledger: LedgerReader | null;
   /** The dataset that was given; without it the table that the folder keeps is used. */
   readonly dataset: {
@@ -51,8 +54,8 @@ export interface GatherOptions {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
-/** Rows read between two looks at the journal of the next ones, where there is no journal. */
-const CHUNK_ROWS = 2048;
+/** Rows whose files are read at a time where there is no journal, so that their names are not all held twice. */
+const CHUNK_ROWS = 16_384;
 const WIDTH = 32;
 /** While something writes here, an unrecorded file younger than this may still be growing. */
 const YOUNG_MS = 10 * 60_000;
@@ -107,23 +110,26 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || held.length > 0;
   const openPaths = new Set(held.map((one) => one.path));
   const reading: RowReading = {
-    files: deps.files,
-    store,
-    guard,
     table: dataset?.table ?? null,
     columns,
     isAccepted,
     mayBeOpen: (row, modifiedMs) => alive && (openPaths.has(store.layout.pathOf(row)) || nowMs - modifiedMs < YOUNG_MS),
   };
+  const prober = deps.prober ?? proberHere(deps.files, store, guard, width);
   const closed = closedRows(deps, names, rows.count);
   const notes = new LedgerNotes();
-  const deepRecords = new ShardCache(deps.ledger);
-  await readRows(deps, options, reading, { present, closed, width, notes, total: names.present.length });
-  const readAgain = async (row: number, level: Level): Promise<void> =>
-    readRow(reading, row, level, (await deepRecords.of(row))?.rows.get(row));
+  await readRows(deps, options, reading, { present, closed, prober, notes, total: names.present.length });
+  const { signal } = options;
+  const readAgain = async (some: readonly number[], level: Level): Promise<void> => {
+    for (const [shard, rowsOfShard] of byShard(some, deps.ledger)) {
+      const records = deps.ledger === null ? null : (await deps.ledger.shard(shard)).rows;
+      const tasks = rowsOfShard.map((row) => ({ row, path: store.layout.pathOf(row) }));
+      await prober.probe(tasks, level, { signal, onProbe: (row, probe) => takeProbe(reading, row, probe, records?.get(row)) });
+    }
+  };
   const place = { files: deps.files, folder: store.folder, layout: store.layout, guard, columns, present, width };
   const askedAgain = mayBeOld(host.mount)
-    ? await revalidate({ ...place, signal: options.signal, readAgain: (row) => readAgain(row, options.level) })
+    ? await revalidate({ ...place, signal, readAgain: (some) => readAgain(some, options.level) })
     : null;
   const firstLookMs = deps.clock.monotonicMs();
   const lengths = applyLengths(columns, dataset?.table ?? null);
@@ -172,10 +178,7 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     gathered,
     dispose: () => guard.dispose(),
     deepen: async (deeper) => {
-      await pooled(deeper, width, async (row) => {
-        options.signal?.throwIfAborted();
-        await readAgain(row, 'content');
-      });
+      await readAgain(deeper, 'content');
       applyLengths(columns, dataset?.table ?? null);
       applyTruncation(columns, truncation);
     },
@@ -194,7 +197,7 @@ interface Pass {
   readonly present: Uint8Array;
   /** Rows whose folder could not be listed, with the reason. */
   readonly closed: ReadonlyMap<number, string>;
-  readonly width: number;
+  readonly prober: Prober;
   readonly notes: LedgerNotes;
   readonly total: number;
 }
@@ -205,52 +208,54 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
   const { present } = pass;
   const size = deps.ledger?.run.identity.shardRows ?? CHUNK_ROWS;
   let done = 0;
+  let before: Promise<void> = Promise.resolve();
   for (let from = 0; from < columns.rows; from += size) {
     const to = Math.min(columns.rows, from + size);
     const state = deps.ledger === null ? null : await deps.ledger.shard(from / size);
-    const work: number[] = [];
+    const work: ProbeTask[] = [];
     for (let row = from; row < to; row += 1) {
       const record = state?.rows.get(row);
       // When a file was adopted says nothing about the pace at which samples are made.
       if (record?.kind === 'commit') columns.committedMs[row] = record.at;
       // A committed row that was not listed is looked at by name: its file may have come after the listing.
-      if (present[row] === 1 || (record !== undefined && isCommit(record))) work.push(row);
+      if (present[row] === 1 || (record !== undefined && isCommit(record))) work.push({ row, path: deps.store.layout.pathOf(row) });
       else if (pass.closed.has(row)) {
         // Not listed is not missing: extracting these rows again could write over good files.
         columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record), file: 'yes', readable: 'no' });
         columns.setNote(row, 'io-error', pass.closed.get(row) ?? null);
       } else columns.facts[row] = packFacts({ ...NOTHING_SEEN, ledger: ledgerWord(reading, row, record) });
     }
-    await pooled(work, pass.width, async (row) => {
-      options.signal?.throwIfAborted();
-      await readRow(reading, row, options.level, state?.rows.get(row));
-      if (columns.modifiedMs[row] !== 0) present[row] = 1;
-      done += 1;
+    const probing = pass.prober.probe(work, options.level, {
+      signal: options.signal,
+      onProbe: (row, probe) => {
+        takeProbe(reading, row, probe, state?.rows.get(row));
+        if (columns.modifiedMs[row] !== 0) present[row] = 1;
+        done += 1;
+      },
     });
-    if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0, reading.isAccepted);
-    options.onProgress?.(done, pass.total);
+    // One shard's files are read while the records of the next are; the shards' notes are taken in order.
+    const ready = before;
+    before = (async () => {
+      await Promise.all([probing, ready]);
+      if (state !== null) pass.notes.add(state, (row) => columns.modifiedMs[row] !== 0, reading.isAccepted);
+      options.onProgress?.(done, pass.total);
+    })();
+    before.catch(() => undefined);
+    await ready;
   }
+  await before;
 }
 
-/** The shards' records again, for the few rows that are read deeper. */
-class ShardCache {
-  readonly #ledger: LedgerReader | null;
-  #shard = -1;
-  #state: Promise<ShardState> | null = null;
-
-  constructor(ledger: LedgerReader | null) {
-    this.#ledger = ledger;
+/** So that one shard's records are in memory at a time; without a ledger there is nothing to hold and one group. */
+function byShard(rows: readonly number[], ledger: LedgerReader | null): Map<number, number[]> {
+  const shards = new Map<number, number[]>();
+  for (const row of rows) {
+    const shard = ledger === null ? 0 : Math.floor(row / ledger.run.identity.shardRows);
+    const group = shards.get(shard);
+    if (group === undefined) shards.set(shard, [row]);
+    else group.push(row);
   }
-
-  of(row: number): Promise<{ readonly rows: ReadonlyMap<number, RowRecord> } | null> {
-    if (this.#ledger === null) return Promise.resolve(null);
-    const shard = Math.floor(row / this.#ledger.run.identity.shardRows);
-    if (this.#state === null || shard !== this.#shard) {
-      this.#shard = shard;
-      this.#state = this.#ledger.shard(shard);
-    }
-    return this.#state;
-  }
+  return shards;
 }
 
 /** The rows of folders that could not be listed. */

@@ -21,6 +21,7 @@ const EXIT_OF: Readonly<Record<ErrorCode, ExitCode>> = {
   'storage-full': EXIT.failed,
   'storage-failed': EXIT.failed,
   'storage-denied': EXIT.failed,
+  'storage-silent': EXIT.failed,
   'decision-needed': EXIT.decision,
   interrupted: EXIT.interrupted,
 };

@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'storage-full' // ENOSPC, EDQUOT: a pause, not a failed sample
   | 'storage-failed' // EIO, EROFS, a failed fsync: final for that file
   | 'storage-denied' // EACCES, EPERM
+  | 'storage-silent' // no answer in time: a dead mount; the call may hang for ever
   | 'decision-needed' // a person must choose first
   | 'interrupted';
 

@@ -3,12 +3,10 @@ import type { FileReader, ReadableFile } from '../host/host.ts';
 import { damaged } from './damaged.ts';
 import { gzipText } from './gzip-text.ts';
 import { jsonlRecords } from './jsonl-records.ts';
-import { openParquet } from './parquet-records.ts';
 import { quoted } from './quoted.ts';
 import type { FileForm, RecordFile, RecordPurpose } from './records.ts';
 import { formOf, notJsonl } from './sniff.ts';
 import { plainText, type TextSource } from './text-source.ts';
-import { zstdText } from './zstd-text.ts';
 
 const HEAD_BYTES = 65_536;
 
@@ -33,8 +31,8 @@ export async function openRecords(files: FileReader, path: string, purpose: Reco
   try {
     const head = await file.read(0, Math.min(file.size, HEAD_BYTES));
     const form = formOf(head);
-    if (form === 'parquet') return await openParquet(file, path, { realPath, purpose });
-    const text = textOf(form, file, path);
+    if (form === 'parquet') return await (await import('./parquet-records.ts')).openParquet(file, path, { realPath, purpose });
+    const text = await textOf(form, file, path);
     const other = notJsonl(form === 'jsonl' ? head : await headOf(text), quoted(path));
     if (other !== null) {
       const inside = form === 'jsonl' ? '' : `${form === 'jsonl.gz' ? 'gzip' : 'zstd'} and in it `;
@@ -47,14 +45,15 @@ export async function openRecords(files: FileReader, path: string, purpose: Reco
   }
 }
 
-function textOf(form: Exclude<FileForm, 'parquet'>, file: ReadableFile, path: string): TextSource {
+/** The readers of rare forms are loaded where they are met. */
+async function textOf(form: Exclude<FileForm, 'parquet'>, file: ReadableFile, path: string): Promise<TextSource> {
   switch (form) {
     case 'jsonl':
       return plainText(file);
     case 'jsonl.gz':
       return gzipText(file, path);
     case 'jsonl.zst':
-      return zstdText(file, path);
+      return (await import('./zstd-text.ts')).zstdText(file, path);
   }
 }
 

@@ -12,6 +12,8 @@ export interface Host {
   readonly http: Http;
   readonly clock: Clock;
   readonly machine: Machine;
+  /** Processes that read in place of this one. Absent where there are none, as in tests from sources: then the caller reads itself. */
+  readonly helpers?: Helpers;
   /** `length` bytes from the system's generator. */
   randomBytes(length: number): Uint8Array;
 }
@@ -214,4 +216,27 @@ export interface Machine {
   blockedBelow?(folder: string): Promise<Fact<readonly BlockedProcess[]>>;
   /** Locks that other processes of this machine hold on files, wherever these lie. Absent on machines that cannot tell. */
   locks?(): Promise<Fact<readonly FileLock[]>>;
+}
+
+/**
+ * Processes of our own that do what may hang for ever, so that it hangs there and the caller goes on without it. What they are
+ * asked and what they say is between the caller and the helper's own program.
+ */
+export interface Helpers {
+  /** Processors that this process may use. */
+  readonly cores: number;
+  start(): Helper;
+}
+
+export interface Helper {
+  /** False once it was stopped, ended, or was silent for too long. */
+  readonly alive: boolean;
+  /**
+   * One question at a time; resolves when it says that it is done. It is asked in plain data (structured clone).
+   * Rejects with `storage-silent` after `silentMs` without a word: it is killed then and not waited for; with
+   * `storage-failed` when it ended by itself; with the helper's own `TidemarkError` when it says that it failed.
+   */
+  ask(question: unknown, options: { readonly silentMs: number; readonly onWord: (word: unknown) => void }): Promise<void>;
+  /** Kills it; resolves when it has ended, which one that hangs in the kernel does not. */
+  stop(): Promise<void>;
 }

@@ -1,20 +1,13 @@
-import { type BigIntStats, type Dirent, link, lstat, mkdir, readdir, realpath, rename, stat, statfs, unlink } from 'node:fs';
+import { link, mkdir, rename, stat, unlink } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { errnoError, isErrno, storageError } from './errno.ts';
-import { entryName } from './file-names.ts';
 import type { FileStore } from './host.ts';
-import { kindOf, openLocal, readSmallLocal, statOf } from './local-open.ts';
+import { createLocalReader } from './local-reader.ts';
 import { createLocal, syncDirectoryLocal, trySyncDirectory } from './local-write.ts';
+import { threadedCalls } from './read-calls.ts';
 
-const listNames = promisify(readdir) as unknown as (
-  path: string,
-  options: { withFileTypes: true; encoding: 'buffer' },
-) => Promise<(Omit<Dirent, 'name'> & { readonly name: Uint8Array })[]>;
-const statName = promisify(lstat) as (path: string, options: { bigint: true }) => Promise<BigIntStats>;
 const statTarget = promisify(stat);
-const spaceOf = promisify(statfs);
-const resolveLinks = promisify(realpath.native);
 const linkName = promisify(link);
 const renameName = promisify(rename);
 const unlinkName = promisify(unlink);
@@ -69,46 +62,7 @@ export function createLocalFiles(): FileStore {
   }
 
   return {
-    async list(directory) {
-      try {
-        const entries = await listNames(directory, { withFileTypes: true, encoding: 'buffer' });
-        return entries.map((entry) => ({ ...entryName(entry.name), kind: kindOf(entry) }));
-      } catch (error) {
-        if (isErrno(error, 'ENOENT')) return null;
-        throw storageError(error, 'list', directory);
-      }
-    },
-    async stat(path) {
-      try {
-        return statOf(await statName(path, { bigint: true }));
-      } catch (error) {
-        if (isErrno(error, 'ENOENT', 'ENOTDIR')) return null;
-        throw storageError(error, 'look at', path);
-      }
-    },
-    open: openLocal,
-    readSmall: readSmallLocal,
-    async realPath(path) {
-      try {
-        return await resolveLinks(path);
-      } catch (error) {
-        if (isErrno(error, 'ENOENT', 'ENOTDIR')) return null;
-        throw storageError(error, 'resolve', path);
-      }
-    },
-    async space(path) {
-      for (let at = resolve(path); ; at = dirname(at)) {
-        try {
-          // The block size is f_bsize; Node does not give f_frsize. They are equal on every common Linux filesystem.
-          const { bsize, blocks, bavail, files, ffree } = await spaceOf(at, { bigint: true });
-          // Filesystems that make inodes as they go (btrfs, many FUSE ones) say 0 of 0.
-          const freeInodes = files === 0n ? Number.MAX_SAFE_INTEGER : Number(ffree);
-          return { totalBytes: Number(blocks * bsize), freeBytes: Number(bavail * bsize), freeInodes };
-        } catch (error) {
-          if (!isErrno(error, 'ENOENT', 'ENOTDIR') || dirname(at) === at) throw storageError(error, 'ask for the free space of', at);
-        }
-      }
-    },
+    ...createLocalReader(threadedCalls),
     create: createLocal,
     async link(from, to) {
       try {
@@ -142,7 +96,7 @@ export function createLocalFiles(): FileStore {
 
 async function sameFile(from: string, to: string): Promise<boolean> {
   try {
-    const [one, other] = await Promise.all([statName(from, { bigint: true }), statName(to, { bigint: true })]);
+    const [one, other] = await Promise.all([threadedCalls.lstat(from), threadedCalls.lstat(to)]);
     return one.dev === other.dev && one.ino === other.ino;
   } catch (error) {
     if (isErrno(error, 'ENOENT', 'ENOTDIR')) return false;

@@ -1,9 +1,10 @@
-import { constants, fchmod, fsync, write } from 'node:fs';
+import { close, constants, fchmod, fsync, open, write } from 'node:fs';
 import { promisify } from 'node:util';
 import { isErrno, storageError, syncError } from './errno.ts';
 import type { WritableFile } from './host.ts';
-import { closeFd, openFd } from './local-open.ts';
 
+const openFd = promisify(open);
+const closeFd = promisify(close);
 const syncFd = promisify(fsync);
 const chmodFd = promisify(fchmod);
 

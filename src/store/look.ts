@@ -94,7 +94,7 @@ export async function lookAtFiles(files: FileReader, folder: string, paths: read
       }
     } catch (error) {
       // What the machine will not show tells nothing of the layout; the assessment reports it.
-      if (!isTidemarkError(error, 'storage-denied', 'storage-failed')) throw error;
+      if (!isTidemarkError(error, 'storage-denied', 'storage-failed', 'storage-silent')) throw error;
     }
   }
   return seen;

@@ -89,7 +89,7 @@ async function listed(files: FileReader, path: string): ReturnType<FileReader['l
   try {
     return await files.list(path);
   } catch (error) {
-    if (isTidemarkError(error, 'storage-denied', 'storage-failed')) return null;
+    if (isTidemarkError(error, 'storage-denied', 'storage-failed', 'storage-silent')) return null;
     throw error;
   }
 }
@@ -166,7 +166,7 @@ async function identitiesIn(store: ReturnType<typeof createStoreReader>, path: s
       await opened.sample.close();
     }
   } catch (error) {
-    if (isTidemarkError(error, 'storage-denied', 'storage-failed', 'format-refused')) return null;
+    if (isTidemarkError(error, 'storage-denied', 'storage-failed', 'storage-silent', 'format-refused')) return null;
     throw error;
   }
 }

@@ -1,0 +1,161 @@
+import type { FileProbe } from '../assess/gather-probe.ts';
+import type { Prober, ProbeTask } from '../assess/gather-prober.ts';
+import { PROBE_BYTES, readProbe } from '../assess/probe-bytes.ts';
+import { isTidemarkError, type TidemarkError } from '../core/errors.ts';
+import { type Level, levelAtLeast } from '../core/verdict.ts';
+import { filesThroughHelpers } from '../host/file-calls.ts';
+import type { FileReader, Host } from '../host/host.ts';
+import type { StoreReader } from '../store/store.ts';
+import { HelperPool } from './helper-pool.ts';
+import type { ProbeQuestion, ProbeWord } from './reader-question.ts';
+
+/** Processes that read a folder in place of this one: what hangs, hangs there. */
+export interface Readers {
+  readonly files: FileReader;
+  prober(store: StoreReader): Prober;
+  /** Kills them; one that hangs in the kernel is not waited for. */
+  stop(): Promise<void>;
+}
+
+/** null where the host has no helper processes: the caller reads itself. */
+export function startReaders(host: Host): Readers | null {
+  if (host.helpers === undefined) return null;
+  const pool = new HelperPool(host.helpers, host.clock);
+  return {
+    files: filesThroughHelpers(pool),
+    prober: (store) => ({
+      probe: (tasks, level, options) => new ProbeRun(pool, store, level, options).run(tasks),
+    }),
+    stop: () => pool.stop(),
+  };
+}
+
+/** A helper that says nothing for so long is given up, and the file that it reads with it. */
+const SILENT_MS = 30_000;
+/** So many files one after the other that were not answered for are a mount that is dead: nothing more is asked of it. */
+const SILENT_MOST = 3;
+/** So many helpers one after the other that ended by themselves are no fault of a file. */
+const GONE_MOST = 8;
+/** Files of one question; few where every byte is read, so that the helpers finish together. */
+const BATCH_FILES = 96;
+const BATCH_FILES_DEEP = 2;
+/** Where helpers wait for the disk, more of them find more to do. */
+const LANES_MOST = 16;
+/** Long sequential reads gain less by company. */
+const LANES_MOST_DEEP = 4;
+/** Waits a file that mean a disk and no cache. */
+const WAITS_A_FILE = 0.5;
+
+type ProbeOptions = Parameters<Prober['probe']>[2];
+
+/** One pass over many files. */
+class ProbeRun {
+  readonly #pool: HelperPool;
+  readonly #store: StoreReader;
+  readonly #level: Level;
+  readonly #options: ProbeOptions;
+  #tasks: readonly ProbeTask[] = [];
+  #next = 0;
+  #lanes: Promise<void>[] = [];
+  #silent = 0;
+  #gone = 0;
+  #failure: { readonly error: unknown } | null = null;
+
+  constructor(pool: HelperPool, store: StoreReader, level: Level, options: ProbeOptions) {
+    this.#pool = pool;
+    this.#store = store;
+    this.#level = level;
+    this.#options = options;
+  }
+
+  async run(tasks: readonly ProbeTask[]): Promise<void> {
+    this.#tasks = tasks;
+    for (let lane = 0; lane < this.#pool.cores; lane += 1) this.#lanes.push(this.#lane());
+    // Lanes may join while the first ones run. One that fails ends the others after their batch.
+    for (let lane = 0; lane < this.#lanes.length; lane += 1) await this.#lanes[lane];
+    if (this.#failure !== null) throw this.#failure.error;
+  }
+
+  async #lane(): Promise<void> {
+    const deep = levelAtLeast(this.#level, 'checksum');
+    const size = deep ? BATCH_FILES_DEEP : BATCH_FILES;
+    try {
+      while (this.#next < this.#tasks.length && this.#failure === null) {
+        this.#options.signal?.throwIfAborted();
+        const batch = this.#tasks.slice(this.#next, this.#next + size);
+        this.#next += batch.length;
+        const waits = await this.#batch(batch);
+        if (
+          waits > batch.length * WAITS_A_FILE &&
+          this.#lanes.length < (deep ? LANES_MOST_DEEP : LANES_MOST) &&
+          this.#next < this.#tasks.length
+        ) {
+          this.#pool.grow();
+          this.#lanes.push(this.#lane());
+        }
+      }
+    } catch (error) {
+      this.#failure ??= { error };
+    }
+  }
+
+  /** All files of a batch; gives how often the disk was waited for. A helper that is lost costs one file, found by asking one by one. */
+  async #batch(batch: readonly ProbeTask[]): Promise<number> {
+    let waits = 0;
+    let done = 0;
+    const onWord = (word: unknown): void => {
+      if (word === 'reading') return;
+      const said = word as Exclude<ProbeWord, 'reading'>;
+      if ('waits' in said) {
+        waits += said.waits;
+        return;
+      }
+      const { count, plain, words, others } = said;
+      const bytes = new DataView(plain.buffer, plain.byteOffset, plain.byteLength);
+      for (let at = 0; at < count; at += 1) this.#hand(batch[done++], others.get(at) ?? readProbe(bytes, at * PROBE_BYTES, words));
+      this.#silent = 0;
+      this.#gone = 0;
+    };
+    for (let each = false; done < batch.length; ) {
+      if (this.#silent >= SILENT_MOST) {
+        this.#hand(batch[done++], refused('timeout', `not tried: ${SILENT_MOST} files in a row were not answered for`));
+        continue;
+      }
+      const rest = batch.slice(done);
+      try {
+        await this.#pool.lend((helper) => helper.ask(this.#question(rest, each), { silentMs: SILENT_MS, onWord }));
+      } catch (error) {
+        if (!isTidemarkError(error, 'storage-silent', 'storage-failed')) throw error;
+        if (each) this.#give(batch[done++], error);
+        each = true;
+      }
+    }
+    return waits;
+  }
+
+  /** A file at which a helper was lost while it was asked for alone. */
+  #give(task: ProbeTask | undefined, error: TidemarkError): void {
+    if (error.code === 'storage-silent') {
+      this.#silent += 1;
+      this.#hand(task, refused('timeout', `it was not read within ${SILENT_MS / 1000} s`));
+      return;
+    }
+    this.#gone += 1;
+    if (this.#gone >= GONE_MOST) throw error;
+    this.#hand(task, refused('io-error', `the process that read it ended: ${error.message}`));
+  }
+
+  #hand(task: ProbeTask | undefined, probe: FileProbe): void {
+    if (task !== undefined) this.#options.onProbe(task.row, probe);
+  }
+
+  #question(tasks: readonly ProbeTask[], each: boolean): ProbeQuestion {
+    const { folder, layout } = this.#store;
+    const paths = tasks.map((task) => task.path);
+    return { call: 'probe', folder, family: layout.name, codec: layout.codec, level: this.#level, paths, each };
+  }
+}
+
+function refused(reason: 'timeout' | 'io-error', detail: string): FileProbe {
+  return { stat: null, refusal: { reason, detail }, damage: null, sample: null };
+}
