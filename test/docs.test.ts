@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { CONFIG_FLAGS } from '../src/app/config-flags.ts';
 import { CONFIG_KEYS } from '../src/app/config-schema.ts';
+import { EVIDENCE_BOUNDS } from '../src/app/evidence-bounds.ts';
 import { EXIT } from '../src/core/exit.ts';
 import { REASONS } from '../src/core/verdict.ts';
 
@@ -37,6 +38,11 @@ describe('the documentation', () => {
         .map((entry) => entry.flag)
         .sort(),
     );
+  });
+
+  it('lists every bound of evidence', () => {
+    const rows = [...read('docs/evidence.md').matchAll(/^\| `([a-zA-Z]+)`: [^|]+ \| (\d+) \|$/gm)];
+    expect(Object.fromEntries(rows.map(([, name, most]) => [name, Number(most)]))).toEqual(EVIDENCE_BOUNDS);
   });
 
   it('lists every exit code', () => {

@@ -1,7 +1,7 @@
 import type { RandomAccess } from '../core/random-access.ts';
 import { levelAtLeast } from '../core/verdict.ts';
 import { DamageFound } from '../format/damage.ts';
-import { readTorchZip, type TorchZip } from '../format/torch-zip.ts';
+import { readTorchZip, type TorchZip, torchLayoutOf } from '../format/torch-zip.ts';
 import { DIRECTORY_BYTES_MAX, readDirectory } from '../format/zip-directory.ts';
 import { bufferOf, zipEndAt } from '../format/zip-end.ts';
 import { type Findings, hex32, type InspectedRecord, type InspectLevel, type InspectVerdict, NOTHING_FOUND } from './inspect-document.ts';
@@ -9,7 +9,7 @@ import { inspectIds, inspectTensors, plainJson, sumSpans } from './inspect-parts
 import { judgeValues } from './inspect-values.ts';
 
 const TAIL_BYTES = 64 * 1024;
-const WRITERS: Readonly<Record<TorchZip['layout'], string>> = {
+const WRITERS: Readonly<Record<ReturnType<typeof torchLayoutOf>, string>> = {
   '1.13': 'torch 1.6 to 2.0',
   '2.1': 'torch 2.1 to 2.6',
   '2.7': 'torch 2.7 or later, or tidemark',
@@ -49,7 +49,7 @@ export async function inspectTorch(source: RandomAccess, level: InspectLevel): P
   };
   if (content && verdict.kind === 'sound') proved.push('values: no NaN, infinity, zero row or zero page in a tensor of states');
   return {
-    writer: { guess: WRITERS[zip.layout], source: 'the records beside the tensors' },
+    writer: { guess: WRITERS[torchLayoutOf(zip)], source: 'the records beside the tensors' },
     archive: zip.prefix,
     verdict,
     proved,

@@ -11,8 +11,8 @@ import { createStoreReader } from '../store/reader.ts';
 import type { ProbeQuestion, ProbeWord, ReaderQuestion } from './reader-question.ts';
 
 /** Answers that wait for company before they are sent, at most so many and so long. */
-const WORD_PROBES = 64;
-const WORD_MS = 20;
+const WORD_PROBES = 256;
+const WORD_MS = 50;
 /** While one file is read for longer, a word now and then says that bytes still come. */
 const READING_MS = 1000;
 const STATUS_BYTES_MOST = 16 * 1024;

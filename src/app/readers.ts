@@ -37,7 +37,7 @@ const SILENT_MOST = 3;
 /** So many helpers one after the other that ended by themselves are no fault of a file. */
 const GONE_MOST = 8;
 /** Files of one question; few where every byte is read, so that the helpers finish together. */
-const BATCH_FILES = 96;
+const BATCH_FILES = 256;
 const BATCH_FILES_DEEP = 2;
 /** Where helpers wait for the disk, more of them find more to do. */
 const LANES_MOST = 16;

@@ -44,6 +44,11 @@ const LISTED =
 const FILE_NAMED = /\b(?:data|hs|sample|row)_(\d{1,12})\.(?:pt|ckpt(?:\.gz)?|safetensors)\b/gi;
 const ID_NAMED = /\b(?:conversation_?id|conv_?id|uuid|sample_?id|id)\s*[:=]\s*["']?([A-Za-z0-9][\w.:-]{0,127})/gi;
 
+/** Whether a line says that something went wrong, and not that nothing did. */
+export function speaksOfTrouble(line: string): boolean {
+  return TROUBLE.test(line.replace(NO_TROUBLE, ' ')) && !DONE.test(line);
+}
+
 /**
  * Collects per-row errors from the log of a driver or a server, in whatever words: a line that speaks of trouble and names a row. What
  * names no row is counted; nothing is guessed from the lines around it.
@@ -91,7 +96,7 @@ export class LogErrorReader {
   }
 
   #line(line: string, number: number): void {
-    if (!TROUBLE.test(line.replace(NO_TROUBLE, ' ')) || DONE.test(line)) return;
+    if (!speaksOfTrouble(line)) return;
     const rows = this.#rowsIn(line);
     if (rows.length === 0) {
       this.#withoutRow += 1;

@@ -36,16 +36,21 @@ export interface LogSlice {
   readonly modifiedMs: number;
 }
 
+/** What a line says of storage or memory, or null. */
+export function kindOfLine(line: string): LogEvent['kind'] | null {
+  return KINDS.find(({ pattern }) => pattern.test(line.slice(0, 4 * LINE_MOST)))?.kind ?? null;
+}
+
 /** Lines that speak of trouble, in the order of the file. */
 export function eventsIn(slice: LogSlice): LogEvent[] {
   const events: LogEvent[] = [];
   for (const line of slice.text.split('\n')) {
-    const found = KINDS.find(({ pattern }) => pattern.test(line.slice(0, 4 * LINE_MOST)));
-    if (found === undefined) continue;
+    const kind = kindOfLine(line);
+    if (kind === null) continue;
     const ms = timeOfLine(line, slice.modifiedMs);
     events.push({
       at: ms === null ? null : new Date(ms).toISOString(),
-      kind: found.kind,
+      kind,
       text: line.trim().slice(0, LINE_MOST),
       source: slice.path,
     });

@@ -9,7 +9,7 @@ import { type Terminal, writeAll } from './terminal.ts';
 const GROUPS = `
 Prepare:        init, engine, generate
 Run:            extract, resume
-After a crash:  assess, plan, adopt, resume, repair, verify, accept, inspect, purge
+After a crash:  assess, plan, adopt, resume, repair, verify, accept, inspect, evidence, purge
 
 Examples:
   tidemark assess /data/hidden_states --dataset merged.jsonl
@@ -31,6 +31,7 @@ const COMMANDS: Readonly<Record<string, (context: CommandContext) => Promise<Com
   accept: async (context) => (await import('./accept.ts')).acceptCommand(context) as unknown as Command,
   adopt: async (context) => (await import('./adopt.ts')).adoptCommand(context) as unknown as Command,
   inspect: async (context) => (await import('./inspect.ts')).inspectCommand(context) as unknown as Command,
+  evidence: async (context) => (await import('./evidence.ts')).evidenceCommand(context) as unknown as Command,
   purge: async (context) => (await import('./purge.ts')).purgeCommand(context) as unknown as Command,
 };
 

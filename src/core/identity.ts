@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash as digestOf } from 'node:crypto';
 
 /** 128 bits as 32 hex digits. */
 export type Digest128 = string;
@@ -19,20 +19,12 @@ export const PAD_ID = 0;
 
 /** @param inputIds token ids, 0 to 2^32 - 1 */
 export function identityOf(inputIds: Uint32Array): Digest128 {
-  const hash = createHash('sha256');
-  hash.update('tidemark.row/1\0', 'latin1');
-  hash.update(littleEndian32(inputIds.length));
-  hash.update(new Uint8Array(inputIds.buffer, inputIds.byteOffset, inputIds.byteLength));
-  return hash.digest('hex').slice(0, 32);
+  return digest128('tidemark.row/1\0', inputIds.length, new Uint8Array(inputIds.buffer, inputIds.byteOffset, inputIds.byteLength));
 }
 
 /** @param mask one byte a token, 0 or 1 */
 export function maskDigestOf(mask: Uint8Array): Digest128 {
-  const hash = createHash('sha256');
-  hash.update('tidemark.mask/1\0', 'latin1');
-  hash.update(littleEndian32(mask.length));
-  hash.update(mask);
-  return hash.digest('hex').slice(0, 32);
+  return digest128('tidemark.mask/1\0', mask.length, mask);
 }
 
 /** How many ids are left when right padding goes: the tail of pad ids under mask 0. */
@@ -55,8 +47,11 @@ export function rowIdentity(inputIds: Uint32Array, mask: Uint8Array): RowIdentit
   };
 }
 
-function littleEndian32(value: number): Uint8Array {
-  const bytes = new Uint8Array(4);
-  new DataView(bytes.buffer).setUint32(0, value, true);
-  return bytes;
+/** One call on one piece of memory: a hash object and its updates cost more than a short row's ids. */
+function digest128(tag: string, count: number, content: Uint8Array): Digest128 {
+  const bytes = Buffer.allocUnsafe(tag.length + 4 + content.length);
+  bytes.write(tag, 'latin1');
+  bytes.writeUInt32LE(count, tag.length);
+  bytes.set(content, tag.length + 4);
+  return digestOf('sha256', bytes, 'hex').slice(0, 32);
 }

@@ -19,12 +19,14 @@ const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
 export class RowTable {
   readonly rows: number;
   readonly #records: Uint8Array;
+  readonly #bytes: Buffer;
   readonly #view: DataView;
   #root: string | undefined;
 
   constructor(records: Uint8Array) {
     if (records.length % RECORD_BYTES !== 0) throw new RangeError('row records must be whole');
     this.#records = records;
+    this.#bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
     this.#view = new DataView(records.buffer, records.byteOffset, records.byteLength);
     this.rows = records.length / RECORD_BYTES;
   }
@@ -34,11 +36,18 @@ export class RowTable {
     if (index < 0 || index >= this.rows) throw new RangeError(`row ${index} of ${this.rows}`);
     const start = index * RECORD_BYTES;
     if ((this.#view.getUint32(start + 60, true) & FLAG_NO_SAMPLE) !== 0) return null;
-    const hex = (offset: number): string => Buffer.from(this.#records.subarray(start + offset, start + offset + 16)).toString('hex');
+    const hex = (offset: number): string => this.#bytes.toString('hex', start + offset, start + offset + 16);
+    // Decoded where it is asked: most questions are for the lengths, and the text of three digests costs more than all else.
     return {
-      identity: hex(0),
-      stripped: hex(16),
-      mask: hex(32),
+      get identity() {
+        return hex(0);
+      },
+      get stripped() {
+        return hex(16);
+      },
+      get mask() {
+        return hex(32);
+      },
       tokens: this.#view.getUint32(start + 48, true),
       strippedTokens: this.#view.getUint32(start + 52, true),
       lossTokens: this.#view.getUint32(start + 56, true),

@@ -6,7 +6,7 @@ import { PICKLE_BYTES_MAX, readPickle } from './pickle.ts';
 import type { PickleValue } from './pickle-values.ts';
 import { DTYPE_BYTES, type TensorInfo } from './tensors.ts';
 import { tensorsOf } from './torch-tensors.ts';
-import { DIRECTORY_BYTES_MAX, RECORDS_MAX, readDirectory } from './zip-directory.ts';
+import { DIRECTORY_BYTES_MAX, descriptorBytes, RECORDS_MAX, readDirectory } from './zip-directory.ts';
 import { zipEndAt } from './zip-end.ts';
 import * as zip from './zip-headers.ts';
 import { checkDescriptor, checkLocalHeader, headBytes } from './zip-local.ts';
@@ -136,8 +136,10 @@ export class TorchStream {
       const same = seen?.name === entry.name && seen.headerOffset === entry.headerOffset && seen.bytes === entry.bytes;
       if (seen === undefined || !same || headBytes(entry) !== seen.header.length)
         torn('structure', `the directory does not fit record ${quote(entry.name)}`);
-      checkLocalHeader(seen.header, entry);
-      if (seen.descriptor !== null) checkDescriptor(seen.descriptor, entry);
+      const whole = seen.header.length === headBytes(entry) && (seen.descriptor?.length ?? 0) === descriptorBytes(entry);
+      if (!whole) torn('structure', `record ${quote(entry.name)} does not fill its room, at ${entry.headerOffset}`);
+      checkLocalHeader(seen.header, 0, entry);
+      if (seen.descriptor !== null) checkDescriptor(seen.descriptor, 0, entry);
       if (crcComputed && seen.crc32 !== entry.crc32)
         corrupt(`the data of ${quote(entry.name)} does not have the CRC-32 that it was written with`);
     });

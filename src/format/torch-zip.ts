@@ -2,7 +2,8 @@ import type { Buffer } from 'node:buffer';
 import type { RandomAccess } from '../core/random-access.ts';
 import { crc32 } from './crc32.ts';
 import { corrupt, DamageFound, parsed, quote, refused, torn } from './damage.ts';
-import { PICKLE_BYTES_MAX, readPickle } from './pickle.ts';
+import { PICKLE_BYTES_MAX } from './pickle.ts';
+import { readRememberedPickle } from './pickle-memory.ts';
 import type { Parsed, TensorInfo } from './tensors.ts';
 import { type PlainValue, type SavedObject, tensorsOf } from './torch-tensors.ts';
 import { DIRECTORY_BYTES_MAX, type DirectoryEntry, descriptorBytes, RECORDS_MAX, readDirectory } from './zip-directory.ts';
@@ -23,8 +24,6 @@ interface ZipRecord {
 export interface TorchZip extends SavedObject {
   /** The folder that all records are in: the file's stem when torch.save wrote to a path. */
   readonly prefix: string;
-  /** Which torch's records it has: 1.6 to 2.0, 2.1 to 2.6, 2.7 on, or another set of records. */
-  readonly layout: '1.13' | '2.1' | '2.7' | 'other';
   /** In file order. */
   readonly records: readonly ZipRecord[];
   readonly tensors: ReadonlyMap<string, TensorInfo>;
@@ -41,6 +40,8 @@ const DEFAULT_ALIGNMENT = 64;
 /** Small records that say how to read the file: the longest is the 40 digits of `.data/serialization_id`. */
 const WORD_BYTES_MAX = 64;
 const FORMAT_VERSION_MAX = 10;
+/** Nothing depends on the last two, but they are at hand, and a CRC that fails is a lost page. */
+const WORDS = ['version', 'byteorder', '.storage_alignment', '.format_version', '.data/serialization_id'];
 
 /**
  * Opens a file of torch.save (1.6 and later) and proves its structure: the end record is the file's last
@@ -76,11 +77,12 @@ async function open(source: RandomAccess): Promise<TorchZip> {
   const byName = new Map(records.map((record) => [record.name, record]));
   const crcComputed = records.some((record) => record.crc32 !== 0);
   const content = (name: string, bytesMax: number) => contentOf(reader, byName.get(name), bytesMax, crcComputed);
-  await checkWords(content, records, paddings);
-  const pickle = await content('data.pkl', PICKLE_BYTES_MAX);
+  await checkWords(content, byName, paddings);
+  const held = content('data.pkl', PICKLE_BYTES_MAX);
+  const pickle = held instanceof Promise ? await held : held;
   if (pickle === null) torn('structure', 'there is no record "data.pkl"');
-  const object = tensorsOf(readPickle(pickle), (key) => byName.get(`data/${key}`));
-  return { prefix, layout: layoutOf(byName), records, ...object, crcComputed, bytes: source.size };
+  const object = tensorsOf(readRememberedPickle(pickle, byName.get('data.pkl')?.crc32 ?? 0), (key) => byName.get(`data/${key}`));
+  return { prefix, records, ...object, crcComputed, bytes: source.size };
 }
 
 /** Bounded reads that are answered from the file's tail, its head or the last piece read, where those hold the bytes. */
@@ -97,34 +99,38 @@ class WindowReader {
     this.#window = tail;
   }
 
-  /** The bytes if they are at hand: without waiting, since a small file has all of them in its tail. */
-  held(offset: number, length: number): Buffer | null {
-    return within(this.#tail, offset, length) ?? within(this.#window, offset, length) ?? within(this.#head, offset, length);
+  /** What is at hand and holds these bytes: without waiting, since a small file has all of them in its tail. */
+  windowWith(offset: number, length: number): Window | null {
+    if (holds(this.#tail, offset, length)) return this.#tail;
+    if (holds(this.#window, offset, length)) return this.#window;
+    return holds(this.#head, offset, length) ? this.#head : null;
   }
 
-  /** Callers have checked that the range lies in the file and is within their own limit. */
-  async read(offset: number, length: number): Promise<Buffer> {
-    const held = this.held(offset, length);
-    if (held !== null) return held;
+  /** Makes sure that a window holds these bytes. Callers have checked that the range lies in the file and is within their own limit. */
+  async load(offset: number, length: number): Promise<Window> {
     const ahead = Math.min(Math.max(length, WINDOW_BYTES), this.#source.size - offset);
     this.#window = { offset, bytes: bufferOf(await this.#source.read(offset, ahead)) };
     // `data.pkl` is asked for after the headers have been walked to the end.
     if (offset === 0) this.#head = this.#window;
-    return this.#window.bytes.subarray(0, length);
+    return this.#window;
   }
 }
 
-function within({ offset: from, bytes }: Window, offset: number, length: number): Buffer | null {
-  const at = offset - from;
-  return at >= 0 && at + length <= bytes.length ? bytes.subarray(at, at + length) : null;
+function holds(window: Window, offset: number, length: number): boolean {
+  return offset >= window.offset && offset + length <= window.offset + window.bytes.length;
 }
 
-function directoryBytes(reader: WindowReader, end: ZipEnd): Promise<Buffer> {
+function cut({ offset: from, bytes }: Window, offset: number, length: number): Buffer {
+  return bytes.subarray(offset - from, offset - from + length);
+}
+
+async function directoryBytes(reader: WindowReader, end: ZipEnd): Promise<Buffer> {
   if (end.entries > RECORDS_MAX) refused('hostile', `${end.entries} records, more than ${RECORDS_MAX}`);
   if (end.directoryBytes > DIRECTORY_BYTES_MAX) {
     refused('hostile', `a directory of ${end.directoryBytes} bytes, more than ${DIRECTORY_BYTES_MAX}`);
   }
-  return reader.read(end.directoryOffset, end.directoryBytes);
+  const window = reader.windowWith(end.directoryOffset, end.directoryBytes) ?? (await reader.load(end.directoryOffset, end.directoryBytes));
+  return cut(window, end.directoryOffset, end.directoryBytes);
 }
 
 /** Each record's header and descriptor against the directory; gives the paddings, null for files without torch's. */
@@ -133,27 +139,33 @@ async function checkHeaders(reader: WindowReader, entries: readonly DirectoryEnt
   let bare = 0;
   for (const entry of entries) {
     const head = headBytes(entry);
-    const header = reader.held(entry.headerOffset, head) ?? (await reader.read(entry.headerOffset, head));
-    const padding = checkLocalHeader(header, entry);
+    const window = reader.windowWith(entry.headerOffset, head) ?? (await reader.load(entry.headerOffset, head));
+    const padding = checkLocalHeader(window.bytes, entry.headerOffset - window.offset, entry);
     if (padding === null) bare += 1;
     else paddings.push(padding);
     const after = entry.headerOffset + head + entry.bytes;
     const length = descriptorBytes(entry);
-    if (length > 0) checkDescriptor(reader.held(after, length) ?? (await reader.read(after, length)), entry);
+    if (length === 0) continue;
+    const behind = reader.windowWith(after, length) ?? (await reader.load(after, length));
+    checkDescriptor(behind.bytes, after - behind.offset, entry);
   }
   if (bare > 0 && paddings.length > 0) torn('structure', `${bare} records are not padded and the others are`);
   return bare > 0 ? null : paddings;
 }
 
-async function contentOf(
-  reader: WindowReader,
-  record: ZipRecord | undefined,
-  bytesMax: number,
-  crcComputed: boolean,
-): Promise<Buffer | null> {
+/** Without a promise where the bytes are at hand: nine of ten files are small or have their headers in one window. */
+type Now<T> = T | Promise<T>;
+
+function contentOf(reader: WindowReader, record: ZipRecord | undefined, bytesMax: number, crcComputed: boolean): Now<Buffer | null> {
   if (record === undefined) return null;
   if (record.bytes > bytesMax) refused('hostile', `record ${quote(record.name)} has ${record.bytes} bytes, more than ${bytesMax}`);
-  const bytes = await reader.read(record.offset, record.bytes);
+  const { offset, bytes: length } = record;
+  const window = reader.windowWith(offset, length);
+  if (window !== null) return proved(cut(window, offset, length), record, crcComputed);
+  return reader.load(offset, length).then((fetched) => proved(cut(fetched, offset, length), record, crcComputed));
+}
+
+function proved(bytes: Buffer, record: ZipRecord, crcComputed: boolean): Buffer {
   if (crcComputed && crc32(bytes) !== record.crc32)
     corrupt(`record ${quote(record.name)} does not have the CRC-32 that it was written with`);
   return bytes;
@@ -161,39 +173,47 @@ async function contentOf(
 
 /** The records of one word each: format version, byte order, and the alignment that the paddings must have made. */
 async function checkWords(
-  content: (name: string, bytesMax: number) => Promise<Buffer | null>,
-  records: readonly ZipRecord[],
+  content: (name: string, bytesMax: number) => Now<Buffer | null>,
+  records: ReadonlyMap<string, ZipRecord>,
   paddings: readonly number[] | null,
 ): Promise<void> {
-  const word = async (name: string): Promise<string | null> => (await content(name, WORD_BYTES_MAX))?.toString('latin1').trim() ?? null;
-  const version = await word('version');
-  if (version !== null && !(isNumeral(version) && Number(version) <= FORMAT_VERSION_MAX)) {
+  const words = new Map<string, string>();
+  for (const name of WORDS) {
+    if (!records.has(name)) continue;
+    const bytes = content(name, WORD_BYTES_MAX);
+    words.set(name, (bytes instanceof Promise ? await bytes : bytes)?.toString('latin1').trim() ?? '');
+  }
+  const version = words.get('version');
+  if (version !== undefined && !(isNumeral(version) && Number(version) <= FORMAT_VERSION_MAX)) {
     refused('version', `torch file format ${quote(version)}; ${FORMAT_VERSION_MAX} is the newest known`);
   }
-  const order = await word('byteorder');
-  if (order !== null && order !== 'little') refused('version', `byte order ${quote(order)}; only little-endian files are read`);
-  // Nothing depends on these two, but they are at hand, and a CRC that fails is a lost page.
-  await word('.format_version');
-  await word('.data/serialization_id');
-  const stated = await word('.storage_alignment');
-  if (stated !== null && !(isNumeral(stated) && Number(stated) > 0)) torn('structure', `storage alignment ${quote(stated)} is no number`);
+  const order = words.get('byteorder');
+  if (order !== undefined && order !== 'little') refused('version', `byte order ${quote(order)}; only little-endian files are read`);
+  const stated = words.get('.storage_alignment');
+  if (stated !== undefined && !(isNumeral(stated) && Number(stated) > 0))
+    torn('structure', `storage alignment ${quote(stated)} is no number`);
   if (paddings === null) return;
-  const alignment = stated === null ? DEFAULT_ALIGNMENT : Number(stated);
-  records.forEach((record, index) => {
+  const alignment = stated === undefined ? DEFAULT_ALIGNMENT : Number(stated);
+  let index = 0;
+  for (const record of records.values()) {
     const padding = paddings[index] ?? 0;
+    index += 1;
     if (record.offset % alignment !== 0 || padding >= alignment) {
       torn('structure', `record ${quote(record.name)} is not where an alignment of ${alignment} puts it`);
     }
-  });
+  }
 }
 
 function isNumeral(text: string): boolean {
   return /^[0-9]{1,9}$/.test(text);
 }
 
-/** Told by the records beside the tensors. */
-function layoutOf(records: ReadonlyMap<string, ZipRecord>): TorchZip['layout'] {
-  const words = [...records.keys()].filter((name) => !name.startsWith('data/')).join(' ');
+/** Which torch's records a file has, told by those beside the tensors: 1.6 to 2.0, 2.1 to 2.6, 2.7 on, or another set. */
+export function torchLayoutOf({ records }: Pick<TorchZip, 'records'>): '1.13' | '2.1' | '2.7' | 'other' {
+  const words = records
+    .map((record) => record.name)
+    .filter((name) => !name.startsWith('data/'))
+    .join(' ');
   switch (words) {
     case 'data.pkl version':
       return '1.13';

@@ -6,6 +6,8 @@ import type { Helper, Helpers } from './host.ts';
 import type { HelperSays } from './serve-helper.ts';
 import { thrownError } from './thrown.ts';
 
+/** A helper makes much short-lived memory: fewer, longer collections are cheaper. */
+const HELPER_FLAGS = ['--max-semi-space-size=32'];
 /** How often silence is looked for: limits are as exact as this. */
 const TICK_MS = 250;
 
@@ -34,7 +36,7 @@ class LocalHelper implements Helper {
     this.#child = fork(fileURLToPath(program), [], {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-      execArgv: [],
+      execArgv: HELPER_FLAGS,
     });
     this.#child.on('message', (message) => this.#hear(message as HelperSays));
     this.#child.on('error', () => this.#end());

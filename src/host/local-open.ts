@@ -1,4 +1,4 @@
-import { type BigIntStats, constants } from 'node:fs';
+import { type BigIntStats, constants, type Stats } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import { isErrno, storageError } from './errno.ts';
 import type { FileKind, FileStat, ReadableFile } from './host.ts';
@@ -13,7 +13,27 @@ export function kindOf(entry: { isFile(): boolean; isDirectory(): boolean; isSym
   return entry.isSymbolicLink() ? 'link' : 'other';
 }
 
-export function statOf(stats: BigIntStats): FileStat {
+export function statOf(stats: BigIntStats | Stats): FileStat {
+  if (typeof stats.size === 'number') return statOfNumbers(stats as Stats);
+  return statOfBigInts(stats as BigIntStats);
+}
+
+function statOfNumbers(stats: Stats): FileStat {
+  return {
+    kind: kindOf(stats),
+    bytes: stats.size,
+    allocatedBytes: stats.blocks * 512,
+    // To the microsecond, as with big numbers.
+    modifiedMs: Math.floor(stats.mtimeMs * 1000) / 1000,
+    changedMs: Math.floor(stats.ctimeMs * 1000) / 1000,
+    mode: stats.mode & 0o7777,
+    links: stats.nlink,
+    device: String(stats.dev),
+    inode: String(stats.ino),
+  };
+}
+
+function statOfBigInts(stats: BigIntStats): FileStat {
   return {
     kind: kindOf(stats),
     bytes: Number(stats.size),

@@ -15,6 +15,7 @@ import {
   readSync,
   realpath,
   realpathSync,
+  type Stats,
   type StatsFsBase,
   statfs,
   statfsSync,
@@ -30,7 +31,7 @@ export type RawEntry = Omit<Dirent, 'name'> & { readonly name: Uint8Array };
  */
 export interface ReadCalls {
   open(path: string, flags: number): Promise<number>;
-  fstat(fd: number): Promise<BigIntStats>;
+  fstat(fd: number): Promise<BigIntStats | Stats>;
   /** One read(2); resolves with how many bytes came, 0 at the end. */
   read(fd: number, into: Uint8Array, at: number, length: number, position: number): Promise<number>;
   close(fd: number): Promise<void>;
@@ -70,6 +71,12 @@ export const threadedCalls: ReadCalls = {
   nextFile: () => undefined,
 };
 
+/** Numbers are several times cheaper than big ones, and an inode number seldom needs those. */
+function statOfFd(fd: number): Stats | BigIntStats {
+  const stats = fstatSync(fd);
+  return Number.isSafeInteger(stats.ino) && Number.isSafeInteger(stats.dev) ? stats : fstatSync(fd, { bigint: true });
+}
+
 /** Reads of at most this much are headers and ids, which a parser holds on to until its file is closed. */
 const SMALL_BYTES = 256 * 1024;
 const SMALL_ARENA_BYTES = 4 * 1024 * 1024;
@@ -99,7 +106,7 @@ export function blockingCalls(): ReadCalls {
   };
   return {
     open: async (path, flags) => openSync(path, flags),
-    fstat: async (fd) => fstatSync(fd, { bigint: true }),
+    fstat: async (fd) => statOfFd(fd),
     read: async (fd, into, at, length, position) => readSync(fd, into, at, length, position),
     close: async (fd) => closeSync(fd),
     list: async (path) => readdirSync(path, { withFileTypes: true, encoding: 'buffer' }) as unknown as RawEntry[],
