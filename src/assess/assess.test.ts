@@ -280,6 +280,31 @@ describe('while something writes', () => {
     expect(alive.suspect).toEqual([]);
   });
 
+  it('asks a person about a holder on another host, and takes no dead one for a writer [P18]', async () => {
+    const host = await treeWith(every);
+    await cut(host, 11);
+    const elsewhere = await look(host, { ledger: ledgerOf({ alive: 'unknown' }) });
+    expect(elsewhere.running).toBeNull();
+    expect(codes(elsewhere)).toContain('TM-L06');
+    expect(elsewhere.findings.find((finding) => finding.code === 'TM-L06')?.remedy?.commands).toEqual([
+      ['tidemark', 'resume', FOLDER, '--take-over'],
+    ]);
+    const dead = await look(host, { ledger: ledgerOf({ alive: 'dead' }) });
+    expect(dead.running).toBeNull();
+    expect(codes(dead)).not.toContain('TM-L06');
+    expect(dead.totals.torn).toBe(1);
+  });
+
+  it('says unknown where a machine cannot tell, and calls nothing fine', async () => {
+    const host = await treeWith(every);
+    const unknown: Machine['writersBelow'] = async () => ({ known: false, why: '3 of 90 processes do not show us which files they hold' });
+    const locks: Machine['locks'] = async () => ({ known: false, why: 'cannot read /proc/locks' });
+    const report = await look(host, { machine: { writersBelow: unknown, locks } });
+    expect(report.findings.find((finding) => finding.code === 'TM-H08')?.evidence).toBe(
+      '3 of 90 processes do not show us which files they hold; cannot read /proc/locks',
+    );
+  });
+
   it('does not take its own lease for another writer', async () => {
     const host = await treeWith(every);
     const report = await look(host, { ledger: ledgerOf({ alive: 'alive' }), ownLease: 1 });

@@ -5,14 +5,16 @@ import { levelAtLeast, VERDICT_KINDS } from '../core/verdict.ts';
 import { crashFindings, type EndSeen } from './crash-rules.ts';
 import { type FindingContext, sampleFindings, twicePoisoned } from './findings.ts';
 import { type AssessDeps, type Gathering, type GatherOptions, gather } from './gather.ts';
-import type { Gathered } from './gathered.ts';
+import type { Gathered, SecondLook } from './gathered.ts';
 import { hostFindings } from './host-rules.ts';
 import { type Judged, judge } from './judge.ts';
 import { ledgerFindings } from './ledger-rules.ts';
 import { leftoverFindings } from './leftover-findings.ts';
+import { mountFindings } from './mount-rules.ts';
 import { placeByContent } from './placement.ts';
 import { reportOf } from './report.ts';
-import { fitsNow, suspicionOf } from './suspicion.ts';
+import { isRunning, markOpenFiles, waitBeforeSecondLook } from './running-signs.ts';
+import { fitsNow, type Suspicion, suspicionOf } from './suspicion.ts';
 import { eventsAround } from './system-log.ts';
 import { readTimes, type TimesSeen } from './times.ts';
 import { treeFindings } from './tree-findings.ts';
@@ -45,7 +47,7 @@ export interface PlanInput {
 }
 
 /** A finding of these is nothing that a program may settle. */
-const BLOCKERS = ['TM-D01', 'TM-D02', 'TM-S03', 'TM-E01', 'TM-E02'];
+const BLOCKERS = ['TM-D01', 'TM-D02', 'TM-S03', 'TM-E01', 'TM-E02', 'TM-H21'];
 
 /**
  * Says of every row what is true of it now, to the level asked, and what to do next. Writes nothing, starts nothing,
@@ -66,9 +68,17 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
   let gathered = placeByContent(gathering.gathered);
   let judged = judge(gathered, usualGapMs);
   let suspicion = suspicionOf(gathered, judged, times);
+  let readAtOnce: Suspicion | null = null;
   if (options.level === 'identity' && fitsNow(suspicion)) {
+    readAtOnce = suspicion;
     await gathering.deepen([...indicesOf(suspicion.ranges)].map((row) => numberOf(gathered, row)));
     gathered = placeByContent(gathering.gathered);
+    judged = judge(gathered, usualGapMs);
+    suspicion = suspicionOf(gathered, judged, times);
+  }
+  const secondLook = await lookAgain(gathering, gathered, times, options);
+  if (secondLook !== null || judged.running) {
+    gathered = placeByContent(openNow(gathering.gathered, secondLook));
     judged = judge(gathered, usualGapMs);
     suspicion = suspicionOf(gathered, judged, times);
   }
@@ -79,7 +89,8 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
   const end = await endOf(gathering, judged, times);
   const samples = [...sampleFindings(context), ...leftoverFindings(context), ...treeFindings({ ...context, norms })];
   const ledger = ledgerFindings(context);
-  const codes = new Set([...samples, ...ledger].map((found) => found.code));
+  const mounts = mountFindings(context);
+  const codes = new Set([...samples, ...ledger, ...mounts].map((found) => found.code));
   const plan = options.plan({
     groups: judged.groups,
     finalFailures: rangesOf(judged.finalFailures),
@@ -99,13 +110,38 @@ async function conclude(gathering: Gathering, options: AssessOptions): Promise<R
   const host = hostFindings({
     ...context,
     suspect: suspicion,
+    readAtOnce,
     timesProblem: gathered.ledger === null ? (times?.implausible ?? null) : null,
+    lastMs: times?.lastMs ?? null,
     extract: plan.extract,
     staged: options.staged ?? null,
   });
   const crash = crashFindings({ ...context, end, pace: times?.pace ?? null });
-  const findings = inOrder([...samples, ...ledger, ...host, ...crash]);
+  const findings = inOrder([...samples, ...ledger, ...mounts, ...host, ...crash]);
   return reportOf({ gathered, judged, times, suspicion, plan, findings, end });
+}
+
+/** A second look at the newest files. Who holds the run's own lease changes them itself; where somebody is known to write, nothing is left to be told. */
+async function lookAgain(
+  gathering: Gathering,
+  gathered: Gathered,
+  times: TimesSeen | null,
+  options: AssessOptions,
+): Promise<SecondLook | null> {
+  if (times === null || options.ownLease !== undefined || isRunning(gathered)) return null;
+  const { nowMs, columns } = gathered;
+  // A run of ours holds a lease while it lives, and it holds none: nothing is worth a wait.
+  const waits = gathered.ledger === null || gathered.ledger.holder?.alive === 'unknown';
+  const lastMs = columns.modifiedMs.reduce((most, ms) => Math.max(most, ms), 0);
+  const { usualGapMs } = times;
+  return gathering.lookAgain((passedMs) => (waits ? waitBeforeSecondLook({ lastMs, nowMs, usualGapMs, passedMs }) : 0));
+}
+
+/** While something runs, files that are still growing are not torn. */
+function openNow(gathered: Gathered, secondLook: SecondLook | null): Gathered {
+  const seen = { ...gathered, secondLook };
+  if (isRunning(seen)) markOpenFiles(seen.columns, secondLook?.grown ?? []);
+  return seen;
 }
 
 /** The number of the file that a row's facts were read from. */

@@ -16,6 +16,10 @@ export async function gatherHost(deps: HostDeps, guard: Guard): Promise<HostSeen
   const { folder } = deps.store;
   const facts = await deps.machine.facts();
   const mount = await known(guard, `the mount of ${folder}`, () => deps.machine.mountOf(folder));
+  const planned =
+    deps.machine.plannedMount === undefined
+      ? null
+      : await known(guard, `the planned mount of ${folder}`, async () => (await deps.machine.plannedMount?.(folder)) ?? NOBODY);
   const space = await known(guard, `the free space of ${folder}`, async () => ({
     known: true,
     value: await deps.files.space(folder),
@@ -29,6 +33,7 @@ export async function gatherHost(deps: HostDeps, guard: Guard): Promise<HostSeen
     memoryBytes: facts.memoryBytes,
     dirty: facts.dirty,
     mount,
+    planned,
     space,
   };
 }

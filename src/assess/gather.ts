@@ -10,15 +10,19 @@ import { createGuard, type Guard } from './gather-guard.ts';
 import { gatherBlocked, gatherHost, gatherWriters } from './gather-host.ts';
 import { gatherLedger, LedgerNotes } from './gather-ledger.ts';
 import { applyLengths } from './gather-lengths.ts';
+import { gatherLocks } from './gather-locks.ts';
 import { gatherExtras, gatherNames, type Names } from './gather-names.ts';
 import { gatherNorms } from './gather-norms.ts';
 import { type Prober, type ProbeTask, proberHere } from './gather-prober.ts';
+import { revalidate } from './gather-revalidate.ts';
 import { isCommit, ledgerWord, type RowReading, takeProbe } from './gather-rows.ts';
+import { lookAgain } from './gather-second-look.ts';
 import { gatherSystemLog, type SystemLogSeen } from './gather-system-log.ts';
 import { applyTruncation, gatherTruncation } from './gather-truncation.ts';
-import type { FolderSeen, Gathered, GivenLog, RowLookup } from './gathered.ts';
+import type { FolderSeen, Gathered, GivenLog, RowLookup, SecondLook } from './gathered.ts';
 import type { NormMix } from './norm-mix.ts';
 import { RowColumns } from './row-columns.ts';
+import { mayBeOld } from './shared-mounts.ts';
 
 export interface AssessDeps {
   readonly files: FileReader;
@@ -62,6 +66,8 @@ export interface Gathering {
   deepen(numbers: readonly number[]): Promise<void>;
   /** Whether the last states of these rows are of one kind; `fileOf` gives a row's file number. */
   norms(rows: readonly number[], fileOf: (row: number) => number): Promise<NormMix | null>;
+  /** Whether the newest files have changed since they were read; waits as long as `waitMs` says of the time that has passed. */
+  lookAgain(waitMs: (passedMs: number) => number): Promise<SecondLook>;
   /** What the machine's logs say. */
   systemLog(): Promise<SystemLogSeen>;
   /** Lets go of the watch over hanging calls. */
@@ -92,14 +98,17 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   if (names === null) {
     throw new TidemarkError('no-run', `there is no folder ${store.folder}`, { where: store.folder, hint: 'check the path' });
   }
+  const locks = await gatherLocks(deps, guard, names, host.mount);
   const dataset = datasetOf(deps);
   const rows = rowsOf(deps, dataset?.table ?? null, names);
   const columns = new RowColumns(rows.count);
   const present = new Uint8Array(rows.count);
   for (const row of names.present) if (row < rows.count) present[row] = 1;
 
-  const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || (writers.known && writers.value.length > 0);
-  const openPaths = new Set(writers.known ? writers.value.map((writer) => writer.path) : []);
+  const hanging = blocked?.known === true ? blocked.value.filter((one) => one.mayWrite) : [];
+  const held = [...(writers.known ? writers.value : []), ...(locks?.known === true ? locks.value : []), ...hanging];
+  const alive = (holder?.alive === 'alive' && holder.lease !== options.ownLease) || held.length > 0;
+  const openPaths = new Set(held.map((one) => one.path));
   const reading: RowReading = {
     table: dataset?.table ?? null,
     columns,
@@ -110,6 +119,19 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   const closed = closedRows(deps, names, rows.count);
   const notes = new LedgerNotes();
   await readRows(deps, options, reading, { present, closed, prober, notes, total: names.present.length });
+  const { signal } = options;
+  const readAgain = async (some: readonly number[], level: Level): Promise<void> => {
+    for (const [shard, rowsOfShard] of byShard(some, deps.ledger)) {
+      const records = deps.ledger === null ? null : (await deps.ledger.shard(shard)).rows;
+      const tasks = rowsOfShard.map((row) => ({ row, path: store.layout.pathOf(row) }));
+      await prober.probe(tasks, level, { signal, onProbe: (row, probe) => takeProbe(reading, row, probe, records?.get(row)) });
+    }
+  };
+  const place = { files: deps.files, folder: store.folder, layout: store.layout, guard, columns, present, width };
+  const askedAgain = mayBeOld(host.mount)
+    ? await revalidate({ ...place, signal, readAgain: (some) => readAgain(some, options.level) })
+    : null;
+  const firstLookMs = deps.clock.monotonicMs();
   const lengths = applyLengths(columns, dataset?.table ?? null);
   const truncation = await gatherTruncation(columns, dataset?.table ?? null, deps.dataset?.readRow ?? null);
   applyTruncation(columns, truncation);
@@ -144,6 +166,9 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     host,
     writers,
     blocked,
+    locks,
+    secondLook: null,
+    askedAgain,
     logs: options.logs ?? [],
     truncation,
     lengths,
@@ -153,14 +178,15 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     gathered,
     dispose: () => guard.dispose(),
     deepen: async (deeper) => {
-      const { signal } = options;
-      for (const [shard, some] of byShard(deeper, deps.ledger)) {
-        const records = deps.ledger === null ? null : (await deps.ledger.shard(shard)).rows;
-        const tasks = some.map((row) => ({ row, path: store.layout.pathOf(row) }));
-        await prober.probe(tasks, 'content', { signal, onProbe: (row, probe) => takeProbe(reading, row, probe, records?.get(row)) });
-      }
+      await readAgain(deeper, 'content');
       applyLengths(columns, dataset?.table ?? null);
       applyTruncation(columns, truncation);
+    },
+    lookAgain: async (waitMs) => {
+      const ms = waitMs(deps.clock.monotonicMs() - firstLookMs);
+      if (ms > 0) await deps.clock.sleep(ms, options.signal);
+      const temporaries = new Map(extras.filter((extra) => extra.kind === 'temp').map(({ path, bytes }) => [path, bytes]));
+      return lookAgain({ ...place, clock: deps.clock, names, temporaries, firstLookMs });
     },
     norms: (some, fileOf) => gatherNorms({ store, guard, width, rows: some, fileOf }),
     systemLog: () => gatherSystemLog(deps.files, guard),

@@ -40,7 +40,15 @@ export interface HostSeen {
     readonly ratio: number;
     readonly bytes: number;
   }>;
-  readonly mount: Known<{ readonly mountPoint: string; readonly filesystem: string; readonly source: string; readonly options: string }>;
+  readonly mount: Known<{
+    readonly mountPoint: string;
+    readonly filesystem: string;
+    readonly source: string;
+    readonly options: string;
+    readonly device?: string;
+  }>;
+  /** The mount that the folder should lie on after a boot; null where the machine has no such plan. */
+  readonly planned: Known<{ readonly mountPoint: string; readonly filesystem: string; readonly source: string } | null> | null;
   readonly space: Known<{ readonly totalBytes: number; readonly freeBytes: number }>;
 }
 
@@ -59,6 +67,42 @@ export interface BlockedSeen {
   readonly path: string;
   /** The kernel function that it waits in, where that is shown. */
   readonly waitsIn: string | null;
+  /** Whether it holds that for writing, as far as can be told. */
+  readonly mayWrite: boolean;
+}
+
+/** An exclusive lock that a process holds on something of the folder. */
+export interface LockSeen {
+  readonly kind: 'flock' | 'posix' | 'ofd' | 'lease';
+  /** null where the kernel names nobody. */
+  readonly pid: number | null;
+  readonly command: string;
+  /** Relative to the folder. */
+  readonly path: string;
+}
+
+/** What was different when the newest files were looked at a second time: nobody needs to be seen for that. */
+export interface SecondLook {
+  /** Between the first look and the second. */
+  readonly passedMs: number;
+  readonly filesLooked: number;
+  /** Rows whose file has another size or time. */
+  readonly grown: readonly number[];
+  /** Rows that have a file now. */
+  readonly added: readonly number[];
+  /** Relative paths of what is no row's file: temporaries that are new or have another size. */
+  readonly others: readonly string[];
+}
+
+/** What a mount that keeps names and sizes for a while was asked a second time. */
+export interface AskedAgain {
+  readonly folders: number;
+  readonly files: number;
+  /** Rows whose file was not there, or broken, at first. */
+  readonly appeared: number;
+  readonly mended: number;
+  /** What the limits left out, in words; null where nothing was. */
+  readonly leftOut: string | null;
 }
 
 /** A log that the operator gave, and what it says of rows. */
@@ -161,6 +205,12 @@ export interface Gathered {
   readonly writers: Known<readonly WriterSeen[]>;
   /** null where the machine has no way to tell. */
   readonly blocked: Known<readonly BlockedSeen[]> | null;
+  /** null where the machine has no way to tell. */
+  readonly locks: Known<readonly LockSeen[]> | null;
+  /** null where nothing was looked at again. */
+  readonly secondLook: SecondLook | null;
+  /** null where the mount keeps nothing that could be old. */
+  readonly askedAgain: AskedAgain | null;
   readonly logs: readonly GivenLog[];
   readonly truncation: Truncation | null;
   /** null where files carry ids, as they should. */

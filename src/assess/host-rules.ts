@@ -1,13 +1,19 @@
 import type { Finding, Remedy } from '../core/finding.ts';
 import { countOf, type IndexRange } from '../core/ranges.ts';
 import type { PlanExtract } from '../core/report.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
-import { command, type FindingContext, finding, goOn } from './findings.ts';
+import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { command, type FindingContext, files, finding, goOn } from './findings.ts';
 import type { Gathered } from './gathered.ts';
+import { runningSigns, unseenWriter } from './running-signs.ts';
+import { sharedMount } from './shared-mounts.ts';
 
 export interface HostContext extends FindingContext {
   readonly suspect: { readonly ranges: readonly IndexRange[]; readonly bytes: number; readonly source: string | null };
+  /** The suspects that were few enough to be read to the end at once; null where none were. */
+  readonly readAtOnce: HostContext['suspect'] | null;
   readonly timesProblem: string | null;
+  /** When the newest file was written, by its own time; null where there is none. */
+  readonly lastMs: number | null;
   readonly extract: PlanExtract;
   /** Files that an engine left in its staging folder, as the caller found them. */
   readonly staged: { readonly folder: string; readonly files: number; readonly bytes: number } | null;
@@ -17,8 +23,10 @@ export interface HostContext extends FindingContext {
 export function hostFindings(context: HostContext): Finding[] {
   return [
     ...running(context),
+    ...askedAgain(context),
     ...volume(context),
     ...suspectBytes(context),
+    ...readSuspects(context),
     ...otherHost(context),
     ...room(context),
     ...staged(context),
@@ -28,25 +36,36 @@ export function hostFindings(context: HostContext): Finding[] {
 
 function running(context: HostContext): Finding[] {
   const { gathered } = context;
-  const { writers, ledger } = gathered;
-  const found: Finding[] = [];
-  const holder = ledger?.holder;
   const again: Remedy = {
     text: 'wait, or look again later; a repair is refused while it runs',
     kind: 'decision',
     commands: [command(context, 'assess')],
   };
-  if (holder?.alive === 'alive') {
-    const evidence = `leases/run.${holder.lease}: pid ${holder.pid} on ${holder.hostname} since ${holder.since}, and that process lives`;
-    found.push(finding('TM-H01', 'info', 'the run is alive', evidence, again));
-  } else if (writers.known && writers.value.length > 0) {
-    const named = writers.value.slice(0, 4).map((writer) => `pid ${writer.pid} (${writer.command || 'unnamed'}) has ${writer.path} open`);
-    const more = writers.value.length > 4 ? `; and ${writers.value.length - 4} more` : '';
-    found.push(finding('TM-H01', 'warning', 'something is writing here', `${writers.source}: ${named.join('; ')}${more}`, again));
-  } else if (!writers.known) {
-    found.push(finding('TM-H08', 'info', 'whether something writes here could not be told', writers.why, again));
-  }
-  return found;
+  const signs = runningSigns(gathered);
+  const evidence = signs.map((sign) => sign.evidence).join('; ');
+  if (gathered.ledger?.holder?.alive === 'alive') return [finding('TM-H01', 'info', 'the run is alive', evidence, again)];
+  if (signs.length > 0) return [finding('TM-H01', 'warning', 'something is writing here', evidence, again)];
+  const { writers, locks } = gathered;
+  const unknown = [...(writers.known ? [] : [writers.why]), ...(locks === null || locks.known ? [] : [locks.why])];
+  return [
+    ...(unknown.length === 0
+      ? []
+      : [finding('TM-H08', 'info', 'whether something writes here could not be told', unknown.join('; '), again)]),
+    ...unseen(context, again),
+  ];
+}
+
+function unseen(context: HostContext, again: Remedy): Finding[] {
+  const { lastMs } = context;
+  const found = lastMs === null ? null : unseenWriter(context.gathered, lastMs);
+  if (found === null) return [];
+  const title = `the last file was written ${found.ago}, and nobody of this machine has it open: a writer on another machine is seen only by its files`;
+  return [
+    finding('TM-H18', 'warning', title, found.evidence, {
+      ...again,
+      text: 'look again in a few minutes before anything is taken for lost',
+    }),
+  ];
 }
 
 /** The volume of the last start against today's; null where one of the two is unknown. */
@@ -77,17 +96,63 @@ function volume(context: HostContext): Finding[] {
   return [finding('TM-H12', 'info', 'nothing is recorded to tell whether this is the volume the files were written to', why, remedy)];
 }
 
+/** What a mount that keeps names and sizes was asked twice, and whether its second answer can be believed. */
+function askedAgain(context: HostContext): Finding[] {
+  const { askedAgain: asked, host, folder } = context.gathered;
+  if (asked === null) return [];
+  const shared = host.mount.known ? sharedMount(host.mount.value) : null;
+  const changed = asked.appeared + asked.mended;
+  if (changed === 0 && (shared === null || asked.folders + asked.files === 0)) return [];
+  const outcome = [
+    asked.appeared === 0 ? '' : `${files(asked.appeared)} came up`,
+    asked.mended === 0 ? '' : `${files(asked.mended)} ${asked.mended === 1 ? 'was' : 'were'} whole the second time`,
+  ].filter((part) => part !== '');
+  const evidence = [
+    `${formatCount(asked.folders)} ${asked.folders === 1 ? 'folder' : 'folders'} listed and ${files(asked.files)} opened anew: ${outcome.length === 0 ? 'nothing changed' : outcome.join(', ')}`,
+    shared === null ? `the filesystem of ${folder} is not known` : shared.why,
+    ...(asked.leftOut === null ? [] : [`not asked again: ${asked.leftOut}`]),
+  ].join('; ');
+  const sure = shared?.opening === 'asks' && asked.leftOut === null;
+  const remedy: Remedy = {
+    text: sure ? 'the answers are the server\u2019s own' : 'look again in a minute: the second answer may be as old as the first',
+    kind: 'decision',
+    commands: [command(context, 'assess')],
+  };
+  const title = `${shared?.filesystem ?? 'an unknown filesystem'} was asked twice before anything was called missing, lost or torn`;
+  return [finding('TM-H19', 'info', title, evidence, remedy)];
+}
+
 function suspectBytes(context: HostContext): Finding[] {
   const { ranges, bytes, source } = context.suspect;
   const count = countOf(ranges);
   if (count === 0) return [];
   const remedy: Remedy = {
-    text: `read every byte of them (${formatBytes(bytes)})`,
+    text: `read every byte of them (${formatBytes(bytes)}: ${scrubTime(bytes)})`,
     kind: 'fix',
     commands: [command(context, 'verify', '--level', 'checksum')],
   };
-  const title = `the bytes of ${formatCount(count)} files are not proved and may have been lost`;
+  const title = `the bytes of ${files(count)}, ${formatBytes(bytes)}, are not proved and may have been lost`;
   return [finding('TM-H09', 'warning', title, source ?? 'inference', remedy, ranges)];
+}
+
+/** What one NVMe disk gives, and what one hard disk or a slow share does. Nothing was measured: the text says so. */
+const FAST_BYTES_PER_SECOND = 2e9;
+const SLOW_BYTES_PER_SECOND = 2e8;
+
+function scrubTime(bytes: number): string {
+  const [least, most] = [bytes / FAST_BYTES_PER_SECOND, bytes / SLOW_BYTES_PER_SECOND];
+  if (most < 60) return 'less than a minute';
+  return `${formatSeconds(least)} at ${formatBytes(FAST_BYTES_PER_SECOND)}/s, ${formatSeconds(most)} at ${formatBytes(SLOW_BYTES_PER_SECOND)}/s`;
+}
+
+/** The suspect set of a run that ended, where nothing of it is left to prove: how large it was, and the formula. */
+function readSuspects(context: HostContext): Finding[] {
+  const { readAtOnce: read, gathered } = context;
+  if (read === null || runningSigns(gathered).length > 0) return [];
+  const count = countOf(read.ranges);
+  const title = `${files(count)}, ${formatBytes(read.bytes)}, may have been in the page cache only and ${count === 1 ? 'was' : 'were'} read to the end`;
+  const remedy = goOn(context, 'what was lost of them is among the verdicts');
+  return [finding('TM-H20', 'info', title, read.source ?? 'inference', remedy, read.ranges)];
 }
 
 function otherHost(context: HostContext): Finding[] {

@@ -56,7 +56,20 @@ describe('times', () => {
     expect(readTimes(copied, now, 'test')?.implausible).toContain('copy');
     expect(readTimes(Float64Array.of(start, now + 86_400_000), now, 'test')?.implausible).toContain('future');
     expect(readTimes(Float64Array.of(0, 1), now, 'test')?.implausible).toContain('1970');
+    expect(readTimes(new Float64Array(16).fill(start), now, 'test')?.implausible).toBe(
+      '16 of 16 files are dated 2026-03-14T00:00:00.000Z: the times were set, by a copy or an archive',
+    );
+    // A run that was unpacked with one time for all, and went on for a while.
+    const unpacked = Float64Array.from({ length: 200 }, (_, at) => start + Math.max(0, at - 110) * 1000);
+    expect(readTimes(unpacked, now, 'test')?.implausible).toMatch(/^111 of 200 files are dated 2026-03-14/);
     expect(readTimes(new Float64Array(), now, 'test')).toBeNull();
+  });
+
+  it('believes those of few files, of whole seconds, and of a clock that is minutes off', () => {
+    expect(readTimes(new Float64Array(15).fill(start), now, 'test')?.implausible).toBeNull();
+    const whole = Float64Array.from({ length: 400 }, (_, at) => start + Math.floor(at / 20) * 1000);
+    expect(readTimes(whole, now, 'test')?.implausible).toBeNull();
+    expect(readTimes(Float64Array.of(start, now + 4 * 60_000), now, 'test')?.implausible).toBeNull();
   });
 });
 

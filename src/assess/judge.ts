@@ -9,6 +9,7 @@ import type { Gathered } from './gathered.ts';
 import { missingByRule } from './placement.ts';
 import { DEPTH, type RowColumns } from './row-columns.ts';
 import { type Decision, decide } from './rules.ts';
+import { isRunning } from './running-signs.ts';
 
 /** Requests in flight of a run that left no settings. */
 const CONCURRENCY_UNKNOWN = 64;
@@ -110,10 +111,6 @@ export function judge(gathered: Gathered, usualGapMs = 0): Judged {
   };
 }
 
-export function isRunning(gathered: Gathered): boolean {
-  return gathered.ledger?.holder?.alive === 'alive' || (gathered.writers.known && gathered.writers.value.length > 0);
-}
-
 type MissingSource = 'journals' | 'log' | 'inferred' | 'seen';
 
 /** Why a row has no file. A log that names it as failed says more than where it lies, and less than a journal. */
@@ -123,7 +120,14 @@ function reasonerOf(
   concurrency: number,
   running: boolean,
 ): (row: number, ledger: string) => { readonly reason: Reason<'missing'>; readonly source: MissingSource } {
-  const byPlace = missingReasoner({ frontiers, concurrency, running, hasTemporary: (row) => running && gathered.temporaryRows.has(row) });
+  // Their files came after the first look: nothing was read of them yet.
+  const added = new Set(gathered.placed === undefined ? gathered.secondLook?.added : []);
+  const byPlace = missingReasoner({
+    frontiers,
+    concurrency,
+    running,
+    hasTemporary: (row) => running && (gathered.temporaryRows.has(row) || added.has(row)),
+  });
   const logged = new Set(gathered.logs.flatMap((log) => log.errors.map((error) => error.row)));
   const numbering = gathered.placed?.numbering;
   return (row, ledger) => {

@@ -8,6 +8,7 @@ import type { EndSeen } from './crash-rules.ts';
 import type { Gathered } from './gathered.ts';
 import { depthRanges, type Judged } from './judge.ts';
 import { placementOf } from './placement.ts';
+import { runningSigns } from './running-signs.ts';
 import type { Suspicion } from './suspicion.ts';
 import { summaryOf } from './system-log.ts';
 import type { TimesSeen } from './times.ts';
@@ -56,7 +57,7 @@ export function reportOf(parts: ReportParts): Report {
     frontiers: judged.frontiers,
     folders: folderAccounts(gathered, judged),
     extras: gathered.extras,
-    running: runningOf(gathered, judged),
+    running: runningOf(gathered),
     segments: (gathered.ledger?.segments ?? []).map(({ id, state }) => ({
       id,
       state,
@@ -91,14 +92,9 @@ function folderAccounts(gathered: Gathered, judged: Judged): FolderAccount[] {
   });
 }
 
-function runningOf(gathered: Gathered, judged: Judged): Report['running'] {
-  const holder = gathered.ledger?.holder;
-  if (holder?.alive === 'alive') return { process: `pid ${holder.pid}`, host: holder.hostname, since: holder.since };
-  if (!judged.running || !gathered.writers.known) return null;
-  const [writer] = gathered.writers.value;
-  if (writer === undefined) return null;
-  // Since when is not told by an open file: it was so when we looked.
-  return { process: `pid ${writer.pid} ${writer.command}`.trim(), host: gathered.host.hostname, since: iso(gathered.nowMs) };
+function runningOf(gathered: Gathered): Report['running'] {
+  const [sign] = runningSigns(gathered);
+  return sign === undefined ? null : { process: sign.process, host: sign.host, since: sign.since };
 }
 
 function crashOf(parts: ReportParts): Report['crash'] {

@@ -2,7 +2,8 @@ import { countOf, type IndexRange, indicesOf, rangesOf } from '../core/ranges.ts
 import { VERDICT_KINDS } from '../core/verdict.ts';
 import type { Gathered } from './gathered.ts';
 import { volumeChange } from './host-rules.ts';
-import { isRunning, type Judged } from './judge.ts';
+import type { Judged } from './judge.ts';
+import { isRunning } from './running-signs.ts';
 import { type SuspectWindow, suspectRows, suspectWindow } from './suspects.ts';
 import type { TimesSeen } from './times.ts';
 

@@ -19,6 +19,10 @@ export interface TimesSeen {
 const FASTEST_PER_SECOND = 2000;
 /** Fewer files than this say nothing about a pace. */
 const FILES_LEAST = 3;
+/** So many files with one and the same time, and that many of all, were not written one after the other. */
+const EQUAL_LEAST = 64;
+const EQUAL_SHARE = 0.5;
+const ALL_EQUAL_LEAST = 16;
 const CLOCK_SLACK_MS = 5 * 60_000;
 /** A gap is a pause when it is this many times the usual distance of two files, and this long. */
 const PAUSE_FACTOR = 20;
@@ -41,7 +45,7 @@ export function readTimes(times: Float64Array, nowMs: number, source: string, to
   const lastMs = times.at(-1) ?? 0;
   const seen = { files: times.length, firstMs, lastMs, pace: null, endStall: null, usualGapMs: 0 };
   const spanMs = lastMs - firstMs;
-  const implausible = whyImplausible(times.length, firstMs, lastMs, nowMs);
+  const implausible = whyImplausible(times, nowMs);
   if (implausible !== null || times.length < FILES_LEAST || spanMs <= 0) return { ...seen, implausible, rates: [] };
   const gaps = gapsOf(times);
   const usualGapMs = Float64Array.from(gaps).sort()[Math.floor(gaps.length / 2)] ?? 0;
@@ -120,12 +124,32 @@ function iso(ms: number): string {
   return new Date(Math.round(ms)).toISOString();
 }
 
-function whyImplausible(files: number, firstMs: number, lastMs: number, nowMs: number): string | null {
-  if (lastMs > nowMs + CLOCK_SLACK_MS) return `the newest file is dated ${new Date(lastMs).toISOString()}, in the future`;
-  if (firstMs < Date.UTC(2015, 0)) return `the oldest file is dated ${new Date(firstMs).toISOString()}, before hidden states were a thing`;
+/** @param times ascending, not empty */
+function whyImplausible(times: Float64Array, nowMs: number): string | null {
+  const files = times.length;
+  const firstMs = times[0] ?? 0;
+  const lastMs = times.at(-1) ?? 0;
+  if (lastMs > nowMs + CLOCK_SLACK_MS) return `the newest file is dated ${iso(lastMs)}, in the future`;
+  if (firstMs < Date.UTC(2015, 0)) return `the oldest file is dated ${iso(firstMs)}, before hidden states were a thing`;
   const spanMs = lastMs - firstMs;
   if (files >= 1000 && files / Math.max(spanMs / 1000, 0.001) > FASTEST_PER_SECOND) {
     return `${files} files within ${(spanMs / 1000).toFixed(1)} s: the times are those of a copy`;
   }
+  const equal = mostEqual(times);
+  if (equal.files >= (equal.files === files ? ALL_EQUAL_LEAST : Math.max(EQUAL_LEAST, files * EQUAL_SHARE))) {
+    return `${equal.files} of ${files} files are dated ${iso(equal.ms)}: the times were set, by a copy or an archive`;
+  }
   return null;
+}
+
+/** The time that most files have. */
+function mostEqual(times: Float64Array): { readonly files: number; readonly ms: number } {
+  let most = { files: 0, ms: 0 };
+  let from = 0;
+  for (let at = 1; at <= times.length; at += 1) {
+    if (times[at] === times[from]) continue;
+    if (at - from > most.files) most = { files: at - from, ms: times[from] ?? 0 };
+    from = at;
+  }
+  return most;
 }

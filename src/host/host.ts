@@ -146,6 +146,24 @@ export interface BlockedProcess {
   readonly path: string;
   /** The kernel function that it waits in (/proc/PID/wchan); null where that is not shown. */
   readonly waitsIn: string | null;
+  /** Whether it has that open for writing; what does not say how it was opened counts. A process that only stands in a folder does not. */
+  readonly mayWrite: boolean;
+}
+
+/** A lock that some process holds on a file. */
+export interface FileLock {
+  readonly kind: 'flock' | 'posix' | 'ofd' | 'lease';
+  /** A shared lock is a reader's. */
+  readonly exclusive: boolean;
+  /** null where the kernel names nobody: a lock that belongs to an open file (OFD), or to another machine. */
+  readonly pid: number | null;
+  /** Empty where it is not shown. */
+  readonly command: string;
+  /** Of the file, as in `FileStat`. Filesystems that give stat(2) other numbers than they lock by (btrfs, overlay) are told by `MountFacts.device`. */
+  readonly device: string;
+  readonly inode: string;
+  /** What the holder's own descriptor says; null where we may not look at it. */
+  readonly path: string | null;
 }
 
 export interface MountFacts {
@@ -153,6 +171,8 @@ export interface MountFacts {
   readonly filesystem: string;
   readonly source: string;
   readonly options: string;
+  /** The filesystem's own number, in the form of `FileStat.device`. Absent where nothing tells. */
+  readonly device?: string;
 }
 
 /** A fact is an observation or the reason why there is none; `unknown` is not `fine`. */
@@ -182,6 +202,8 @@ export interface Machine {
   facts(): Promise<HostFacts>;
   /** The mount under `path`. */
   mountOf(path: string): Promise<Fact<MountFacts>>;
+  /** The mount that `path` should lie on after a boot (/etc/fstab); null where none is planned. Absent on machines that have no such plan. */
+  plannedMount?(path: string): Promise<Fact<Pick<MountFacts, 'mountPoint' | 'source' | 'filesystem'> | null>>;
   self(): Promise<ProcessIdentity>;
   /** `unknown` for another host: no clock and no guess decides. A pid that was reused is `dead`. */
   isAlive(process: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'>;
@@ -192,6 +214,8 @@ export interface Machine {
    * does nothing to them. Absent on machines that cannot tell.
    */
   blockedBelow?(folder: string): Promise<Fact<readonly BlockedProcess[]>>;
+  /** Locks that other processes of this machine hold on files, wherever these lie. Absent on machines that cannot tell. */
+  locks?(): Promise<Fact<readonly FileLock[]>>;
 }
 
 /**

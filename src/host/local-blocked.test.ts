@@ -16,12 +16,16 @@ const stat = (state: string, ticks = '100'): string =>
   `900001 (VLLM: worker) ${state} 1 7 7 0 -1 0 0 0 0 0 3 1 0 0 20 0 1 0 ${ticks} 1 1\n`;
 
 /** A process in a /proc of our own. */
-function process(proc: string, pid: string, state: string, holds: readonly string[], cwd = '/'): void {
+function process(proc: string, pid: string, state: string, holds: readonly string[], cwd = '/', flags = '02', parent = 1): void {
   mkdirSync(join(proc, pid, 'fd'), { recursive: true });
-  writeFileSync(join(proc, pid, 'stat'), stat(state));
+  mkdirSync(join(proc, pid, 'fdinfo'), { recursive: true });
+  writeFileSync(join(proc, pid, 'stat'), stat(state).replace(` ${state} 1 `, ` ${state} ${parent} `));
   writeFileSync(join(proc, pid, 'wchan'), 'nfs_wait_bit_killable');
   symlinkSync(cwd, join(proc, pid, 'cwd'));
-  for (const [descriptor, path] of holds.entries()) symlinkSync(path, join(proc, pid, 'fd', `${descriptor}`));
+  for (const [descriptor, path] of holds.entries()) {
+    symlinkSync(path, join(proc, pid, 'fd', `${descriptor}`));
+    writeFileSync(join(proc, pid, 'fdinfo', `${descriptor}`), `pos:\t0\nflags:\t01000${flags}\n`);
+  }
 }
 
 describe('processes that hang in the kernel', () => {
@@ -31,13 +35,18 @@ describe('processes that hang in the kernel', () => {
     process(proc, '900002', 'S', ['/data/run/rows_0-5/data_4.pt']);
     process(proc, '900003', 'D', ['/other/file']);
     process(proc, '900004', 'D', [], '/data/run');
+    // One that reads, and a reader of our own.
+    process(proc, '900005', 'D', ['/data/run/rows_0-5/data_1.pt'], '/', '00');
+    process(proc, '900006', 'D', ['/data/run/rows_0-5/data_2.pt'], '/', '00', globalThis.process.pid);
     const seen = await blockedBelow({ proc, folder: '/data/run', againAfterMs: 1 });
+    const waitsIn = 'nfs_wait_bit_killable';
     expect(seen).toEqual({
       known: true,
       source: `${proc}/*/stat`,
       value: [
-        { pid: 900001, command: 'VLLM: worker', path: '/data/run/rows_0-5/data_3.pt', waitsIn: 'nfs_wait_bit_killable' },
-        { pid: 900004, command: 'VLLM: worker', path: '/data/run', waitsIn: 'nfs_wait_bit_killable' },
+        { pid: 900001, command: 'VLLM: worker', path: '/data/run/rows_0-5/data_3.pt', waitsIn, mayWrite: true },
+        { pid: 900004, command: 'VLLM: worker', path: '/data/run', waitsIn, mayWrite: false },
+        { pid: 900005, command: 'VLLM: worker', path: '/data/run/rows_0-5/data_1.pt', waitsIn, mayWrite: false },
       ],
     });
   });

@@ -2,7 +2,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { messageOf } from '../core/errors.ts';
 import { isErrno } from './errno.ts';
 import type { BlockedProcess, Fact } from './host.ts';
-import { isBelow, parseProcessStat } from './proc.ts';
+import { isBelow, opensForWriting, parseProcessStat } from './proc.ts';
 
 export interface BlockedOptions {
   readonly proc: string;
@@ -33,7 +33,9 @@ export async function blockedBelow(options: BlockedOptions): Promise<Fact<readon
   for (const pid of pids) {
     if (performance.now() > until)
       return { known: false, why: `not all of ${pids.length} processes could be looked at in ${deadlineMs} ms` };
-    if ((await stateOf(`${proc}/${pid}`))?.state === 'D') first.push(pid);
+    const seen = await stateOf(`${proc}/${pid}`);
+    // A child of ours reads for us, and waits for the disk as long as we do.
+    if (seen?.state === 'D' && seen.parent !== process.pid) first.push(pid);
   }
   const source = `${proc}/*/stat`;
   if (first.length === 0) return { known: true, value: [], source };
@@ -44,9 +46,9 @@ export async function blockedBelow(options: BlockedOptions): Promise<Fact<readon
     if (performance.now() > until || found.length >= MOST) break;
     const now = await stateOf(`${proc}/${pid}`);
     if (now?.state !== 'D') continue;
-    const path = await heldBelow(`${proc}/${pid}`, folder);
-    if (path === 'forbidden') forbidden += 1;
-    else if (path !== null) found.push({ pid: Number(pid), command: now.command, path, waitsIn: await waitOf(`${proc}/${pid}`) });
+    const held = await heldBelow(`${proc}/${pid}`, folder);
+    if (held === 'forbidden') forbidden += 1;
+    else if (held !== null) found.push({ pid: Number(pid), command: now.command, ...held, waitsIn: await waitOf(`${proc}/${pid}`) });
   }
   if (found.length === 0 && forbidden > 0) {
     return { known: false, why: `${forbidden} processes hang in uninterruptible sleep and do not show us what they hold` };
@@ -54,7 +56,7 @@ export async function blockedBelow(options: BlockedOptions): Promise<Fact<readon
   return { known: true, value: found, source };
 }
 
-async function stateOf(process: string): Promise<{ readonly command: string; readonly state: string } | null> {
+async function stateOf(process: string): Promise<ReturnType<typeof parseProcessStat>> {
   const text = await readFile(`${process}/stat`, 'utf8').catch(() => '');
   return parseProcessStat(text);
 }
@@ -64,14 +66,25 @@ async function waitOf(process: string): Promise<string | null> {
   return name === '' || name === '0' ? null : name.slice(0, 80);
 }
 
-async function heldBelow(process: string, folder: string): Promise<string | 'forbidden' | null> {
+interface Held {
+  readonly path: string;
+  readonly mayWrite: boolean;
+}
+
+/** What it has open below the folder; of several the first that may be written to. */
+async function heldBelow(process: string, folder: string): Promise<Held | 'forbidden' | null> {
   try {
     const standsIn = await readlink(`${process}/cwd`);
+    let held: Held | null = null;
     for (const descriptor of await readdir(`${process}/fd`)) {
       const path = await readlink(`${process}/fd/${descriptor}`).catch(() => '');
-      if (isBelow(path, folder)) return path;
+      if (!isBelow(path, folder)) continue;
+      const info = await readFile(`${process}/fdinfo/${descriptor}`, 'utf8').catch(() => '');
+      const mayWrite = opensForWriting(info) !== false;
+      if (mayWrite) return { path, mayWrite };
+      held ??= { path, mayWrite };
     }
-    return isBelow(standsIn, folder) ? standsIn : null;
+    return held ?? (isBelow(standsIn, folder) ? { path: standsIn, mayWrite: false } : null);
   } catch (error) {
     return isErrno(error, 'EACCES', 'EPERM') ? 'forbidden' : null;
   }

@@ -3,8 +3,10 @@ import { arch, hostname, platform, release } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { messageOf } from '../core/errors.ts';
 import { isErrno } from './errno.ts';
+import { parseFstab, plannedUnder } from './fstab.ts';
 import type { Fact, FileReader, HostFacts, Machine, MountFacts, ProcessIdentity } from './host.ts';
 import { blockedBelow } from './local-blocked.ts';
+import { listLocks } from './local-locks.ts';
 import { writersBelow } from './local-writers.ts';
 import {
   firstPidNamespace,
@@ -22,6 +24,8 @@ export interface LocalMachineOptions {
   readonly files: Pick<FileReader, 'realPath'>;
   /** Where the kernel's files are; another folder in tests. Default `/proc`. */
   readonly proc?: string;
+  /** Default `/etc/fstab`. */
+  readonly fstab?: string;
   /** Default: the system's. */
   readonly hostname?: string;
 }
@@ -88,6 +92,15 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
       };
     },
     mountOf,
+    async plannedMount(path) {
+      const source = options.fstab ?? '/etc/fstab';
+      try {
+        const real = (await options.files.realPath(path)) ?? resolve(path);
+        return { known: true, value: plannedUnder(parseFstab(await readFile(source, 'utf8')), real), source };
+      } catch (error) {
+        return { known: false, why: `cannot read ${source}: ${messageOf(error)}` };
+      }
+    },
     async self() {
       const [boot, own, namespace] = await Promise.all([bootId(), fact('self/stat', parseProcessStat), pidNamespace()]);
       return {
@@ -111,13 +124,18 @@ export function createLocalMachine(options: LocalMachineOptions): Machine {
     async writersBelow(folder) {
       const real = await options.files.realPath(folder);
       if (real === null) return { known: false, why: `${folder} does not exist` };
-      return writersBelow({ proc, folder: real });
+      const found = await writersBelow({ proc, folder: real });
+      // Whoever is outside a container has no number in it, and none of its descriptors.
+      const contained = (await pidNamespace()) !== firstPidNamespace;
+      if (!found.known || found.value.length > 0 || !contained) return found;
+      return { known: false, why: `nobody in this container; ${found.source} does not show processes outside it` };
     },
     async blockedBelow(folder) {
       const real = await options.files.realPath(folder);
       if (real === null) return { known: false, why: `${folder} does not exist` };
       return blockedBelow({ proc, folder: real });
     },
+    locks: () => listLocks({ proc }),
   };
 }
 

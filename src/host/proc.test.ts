@@ -7,6 +7,7 @@ import {
   opensForWriting,
   parseBootId,
   parseBootTime,
+  parseLocks,
   parseMemoryTotal,
   parseMountInfo,
   parseNamespace,
@@ -39,6 +40,7 @@ describe('mountinfo', () => {
       '/plain',
     ]);
     expect(mounts[2]).toEqual({
+      device: '2065',
       mountPoint: '/data',
       filesystem: 'xfs',
       source: '/dev/sdb1',
@@ -85,7 +87,7 @@ describe('process stat', () => {
     ['', ''],
     ['line\nbreak', 'line\nbreak'],
   ])('the command %j does not move the fields', (command, expected) => {
-    expect(parseProcessStat(`42 (${command}) ${fields}\n`)).toEqual({ command: expected, state: 'S', startTicks: '123456789' });
+    expect(parseProcessStat(`42 (${command}) ${fields}\n`)).toEqual({ command: expected, state: 'S', parent: 1, startTicks: '123456789' });
   });
 
   test.each(['', '42 (x', '42 (x) S 1 2', '42 )x( S', '42 (x) 1 S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20'])(
@@ -107,6 +109,32 @@ test('meminfo, stat, boot id, numbers, namespaces', () => {
   expect(parseNumber('')).toBeNull();
   expect(parseNamespace('pid:[4026531836]')).toBe('4026531836');
   expect(parseNamespace('')).toBeNull();
+});
+
+describe('locks', () => {
+  const text = `1: POSIX  ADVISORY  WRITE 1234 08:11:12345 0 EOF
+1: -> POSIX  ADVISORY  WRITE 99 08:11:12345 0 EOF
+2: FLOCK  ADVISORY  READ 1235 103:1ff:9007199254740993 0 EOF
+3: OFDLCK ADVISORY  WRITE -1 00:2a:7 0 9
+4: LEASE  ACTIVE    WRITE 8 08:11:1 0 EOF
+5: NEWKIND ACTIVE WRITE 8 08:11:1 0 EOF
+6: POSIX ADVISORY WRITE
+`;
+
+  test('are told with the numbers that stat gives, without those who wait and those of an unknown form', () => {
+    expect(parseLocks(text)).toEqual([
+      { kind: 'posix', exclusive: true, pid: 1234, device: '2065', inode: '12345' },
+      { kind: 'flock', exclusive: false, pid: 1235, device: String(0x103n * 256n + 0xffn + (0x100n << 12n)), inode: '9007199254740993' },
+      { kind: 'ofd', exclusive: true, pid: null, device: '42', inode: '7' },
+      { kind: 'lease', exclusive: true, pid: 8, device: '2065', inode: '1' },
+    ]);
+  });
+
+  test('stand in fdinfo, too', () => {
+    expect(parseLocks('pos:\t0\nflags:\t02\nlock:\t1: FLOCK  ADVISORY  WRITE 359 00:13:11691 0 EOF\n')).toMatchObject([
+      { kind: 'flock', pid: 359, device: '19', inode: '11691' },
+    ]);
+  });
 });
 
 test.each([

@@ -19,10 +19,12 @@ export function parseMountInfo(text: string): readonly MountFacts[] {
     // Optional fields stand before the dash, any number of them.
     const dash = line.indexOf(' - ');
     if (dash < 0) continue;
-    const [, , , , mountPoint, mountOptions] = line.slice(0, dash).split(' ');
+    const [, , numbers = '', , mountPoint, mountOptions] = line.slice(0, dash).split(' ');
     const [filesystem, source, superOptions] = line.slice(dash + 3).split(' ');
     if (mountPoint === undefined || mountOptions === undefined || filesystem === undefined || source === undefined) continue;
+    const device = deviceOf(numbers, 10);
     mounts.push({
+      ...(device === null ? {} : { device }),
       mountPoint: decodeOctal(mountPoint),
       filesystem: decodeOctal(filesystem),
       source: decodeOctal(source),
@@ -30,6 +32,52 @@ export function parseMountInfo(text: string): readonly MountFacts[] {
     });
   }
   return mounts;
+}
+
+/** `MAJOR:MINOR` as one number, the one that stat(2) gives; null where it has another form. */
+function deviceOf(numbers: string, base: 10 | 16): string | null {
+  const found = (base === 16 ? /^([0-9a-f]+):([0-9a-f]+)$/ : /^(\d+):(\d+)$/).exec(numbers);
+  if (found === null) return null;
+  const [major, minor] = [found[1], found[2]].map((part) => BigInt(Number.parseInt(part ?? '', base)));
+  if (major === undefined || minor === undefined) return null;
+  // glibc's makedev: 12 bits of the major and 8 of the minor number where they always were, the rest above.
+  return String(((major & ~0xfffn) << 32n) | ((major & 0xfffn) << 8n) | ((minor & ~0xffn) << 12n) | (minor & 0xffn));
+}
+
+/** One line of /proc/locks. */
+export interface LockLine {
+  readonly kind: 'flock' | 'posix' | 'ofd' | 'lease';
+  readonly exclusive: boolean;
+  /** null where the kernel has none to name: a lock that belongs to an open file (OFD), or to another machine. */
+  readonly pid: number | null;
+  /** As `FileStat` has them. */
+  readonly device: string;
+  readonly inode: string;
+}
+
+const LOCK_KINDS: Readonly<Record<string, LockLine['kind']>> = {
+  FLOCK: 'flock',
+  POSIX: 'posix',
+  OFDLCK: 'ofd',
+  LEASE: 'lease',
+  DELEG: 'lease',
+};
+
+/**
+ * /proc/locks, or the `lock:` lines of /proc/PID/fdinfo/N. Those who only wait for a lock (`->`) are left out: its holder has a line of
+ * its own. So are lines of an unknown form.
+ */
+export function parseLocks(text: string): LockLine[] {
+  const locks: LockLine[] = [];
+  for (const line of text.split('\n')) {
+    const found = /^(?:lock:\s*)?\d+:\s+([A-Z]+)\s+\S+\s+(READ|WRITE|RW)\s+(-?\d+)\s+([0-9a-f]+:[0-9a-f]+):(\d+)\s/.exec(line);
+    const [, word = '', access, pid, numbers = '', inode = ''] = found ?? [];
+    const kind = LOCK_KINDS[word];
+    const device = deviceOf(numbers, 16);
+    if (kind === undefined || device === null) continue;
+    locks.push({ kind, exclusive: access !== 'READ', pid: Number(pid) > 0 ? Number(pid) : null, device, inode });
+  }
+  return locks;
 }
 
 /** Whether `path` is `folder` or lies below it; both absolute and without links. */
@@ -50,6 +98,8 @@ export interface ProcessStat {
   readonly command: string;
   /** One letter; `Z` and `X` are processes that have ended. */
   readonly state: string;
+  /** The process that started it. */
+  readonly parent: number;
   readonly startTicks: string;
 }
 
@@ -63,10 +113,10 @@ export function parseProcessStat(text: string): ProcessStat | null {
     .slice(shut + 1)
     .trim()
     .split(/\s+/);
-  const [state] = fields;
+  const [state, parent] = fields;
   const startTicks = fields[22 - 3];
   if (state === undefined || startTicks === undefined || !/^[A-Za-z]$/.test(state) || !/^\d+$/.test(startTicks)) return null;
-  return { command: text.slice(open + 1, shut), state, startTicks };
+  return { command: text.slice(open + 1, shut), state, parent: Number(parent), startTicks };
 }
 
 /** `MemTotal` of /proc/meminfo, in bytes. */

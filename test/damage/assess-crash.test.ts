@@ -61,11 +61,55 @@ describe('the crash itself', () => {
     expect(report.suspect).toEqual([[149, 200]]);
   });
 
+  it('reads a bounded window to the end at once, and says how large it was and by which formula', async () => {
+    const host = await treeOf(range(0, 200).map((number) => ({ number })));
+    const report = await look(host, { rows: rowsOf(200), files: timed(host, (number) => number), machine: booted(9000) });
+    expect(report.suspect).toEqual([]);
+    expect(report.levels).toEqual([{ level: 'content', ranges: [[159, 200]] }]);
+    const found = find(report, 'TM-H20');
+    expect(found?.title).toMatch(/^41 files, .* kB, may have been in the page cache only and were read to the end$/);
+    expect(found?.ranges).toEqual([[159, 200]]);
+    for (const input of [
+      'vm.dirty_expire 30 s + 2 x vm.dirty_writeback 5 s before the last write',
+      'at most 13.7 GB (vm.dirty_ratio 20 % of 68.7 GB)',
+      '/proc/sys/vm/dirty_* of this machine',
+    ])
+      expect(found?.evidence).toContain(input);
+    expect(report.crash?.suspectWindow?.source).toBe(found?.evidence);
+    // What is in flight when nobody says how wide the run was: 64 rows.
+    const holes = await treeOf(
+      range(0, 200)
+        .filter((number) => number !== 135 && number !== 136)
+        .map((number) => ({ number })),
+    );
+    const inferred = await look(holes, { rows: rowsOf(200), files: timed(holes, (number) => number), machine: booted(9000) });
+    expect(inferred.missing).toMatchObject({ failed: 1, 'in-flight': 1 });
+    expect(find(inferred, 'TM-S08')?.evidence).toContain('a hole more than 64 rows (concurrency assumed)');
+  });
+
+  it.each([
+    ['newer than now', (number: number) => (number === 7 ? 20_000_000 : number), 'the newest file is dated 2024-03-'],
+    ['all of one moment', () => 5, '600 of 600 files are dated '],
+    ['from before there were any', (number: number) => number - 690_000_000, 'before hidden states were a thing'],
+  ])('takes the whole tree for suspect where times are %s, and plans a scrub with its bytes', async (_, times, why) => {
+    const host = await treeOf(range(0, 600).map((number) => ({ number })));
+    const report = await look(host, { rows: rowsOf(600), files: timed(host, times), machine: booted(9000) });
+    expect(find(report, 'TM-H11')?.evidence).toContain(why);
+    expect(report.suspect).toEqual([[0, 600]]);
+    expect(report.levels).toEqual([]);
+    expect(report.pace).toBeNull();
+    const suspects = find(report, 'TM-H09');
+    expect(suspects?.title).toMatch(/^the bytes of 600 files, .*B, are not proved and may have been lost$/);
+    expect(suspects?.evidence).toContain(`the whole tree: `);
+    expect(suspects?.evidence).toContain(why);
+    expect(report.plan.steps.find((step) => step.what === 'verify')).toMatchObject({ count: 600 });
+  });
+
   it('names processes that hang on the folder', async () => {
     const host = await treeOf(range(0, 5).map((number) => ({ number })));
     const blockedBelow: Machine['blockedBelow'] = async (folder) => ({
       known: true,
-      value: [{ pid: 77, command: 'python3', path: `${folder}/rows_0-100/data_5.ckpt`, waitsIn: 'ext4_sync_file' }],
+      value: [{ pid: 77, command: 'python3', path: `${folder}/rows_0-100/data_5.ckpt`, waitsIn: 'ext4_sync_file', mayWrite: true }],
       source: '/proc/*/stat',
     });
     const report = await look(host, { rows: rowsOf(9), machine: { blockedBelow } });
