@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { isTidemarkError } from '../core/errors.ts';
 import { RowTable } from '../format/row-table.ts';
-import type { FileStat, FileStore } from '../host/host.ts';
+import type { FileStat } from '../host/host.ts';
+import { type CacheFolder, keepInCache } from './cache-folder.ts';
 import type { RowProblem } from './dataset.ts';
 import { LineIndex, PLACE_BYTES } from './jsonl.ts';
 
@@ -11,24 +11,13 @@ const HEADER_BYTES = 32;
 const KEY_BYTES_MOST = 1024 * 1024;
 /** One index; some 13 million rows. Larger ones are not kept. */
 const INDEX_BYTES_MOST = 1024 * 1024 * 1024;
-/** All indexes together; the oldest go. */
-const FOLDER_BYTES_MOST = 2 * 1024 * 1024 * 1024;
-const FREE_BYTES_LEAST = 1024 * 1024 * 1024;
 /** A file changed twice within the grain of its timestamps looks unchanged; what is older than this cannot be in that state. */
 const SETTLED_MS = 2000;
-/** A temporary file this old belongs to a process that died. */
-const ABANDONED_MS = 60 * 60 * 1000;
 
 /** Where row indexes are kept, and with what. Made in the app, which knows the user's folders. */
-export interface RowIndexStore {
-  readonly files: FileStore;
-  readonly folder: string;
+export interface RowIndexStore extends CacheFolder {
   /** Of tidemark: another version may read rows in another way. */
   readonly version: string;
-  now(): number;
-  randomBytes(length: number): Uint8Array;
-  /** Default 2 GiB. */
-  readonly folderBytesMost?: number;
 }
 
 /** What the index of a dataset depends on, besides the bytes of the file. */
@@ -52,7 +41,7 @@ export interface IndexedRows {
 /** The rows that an earlier scan of the very same file found, or null: then the file is scanned. Never rejects. */
 export async function loadRows(store: RowIndexStore, key: RowIndexKey): Promise<IndexedRows | null> {
   try {
-    const file = await store.files.open(pathOf(store, key));
+    const file = await store.files.open(`${store.folder}/${nameOf(key)}`);
     if (file === null) return null;
     try {
       if (file.size < HEADER_BYTES || file.size > INDEX_BYTES_MOST) return null;
@@ -72,60 +61,18 @@ export async function loadRows(store: RowIndexStore, key: RowIndexKey): Promise<
  */
 export async function keepRows(store: RowIndexStore, key: RowIndexKey, openedAt: number, rows: IndexedRows): Promise<void> {
   if (openedAt - Math.max(key.stat.modifiedMs, key.stat.changedMs) < SETTLED_MS) return;
-  try {
-    const now = await store.files.stat(key.realPath);
-    if (now === null || keyText(store, { ...key, stat: now }) !== keyText(store, key)) return;
-    const bytes = encode(rows, keyText(store, key));
-    const most = store.folderBytesMost ?? FOLDER_BYTES_MOST;
-    const { freeBytes } = await store.files.space(store.folder);
-    if (bytes.length > Math.min(INDEX_BYTES_MOST, most) || freeBytes < bytes.length + FREE_BYTES_LEAST) return;
-    await store.files.makeDirectory(store.folder);
-    await removeOldest(store, most - bytes.length);
-    await write(store, pathOf(store, key), bytes);
-  } catch (error) {
-    if (!isTidemarkError(error, 'storage-full', 'storage-failed', 'storage-denied')) throw error;
-  }
-}
-
-/** No fsync: an index that a power cut tore fails its checksum and is made again. */
-async function write({ files, randomBytes }: RowIndexStore, path: string, bytes: Uint8Array): Promise<void> {
-  const temporary = `${path}.${Buffer.from(randomBytes(6)).toString('hex')}.tmp`;
-  const file = await files.create(temporary, 0o600);
-  try {
-    await file.write(bytes);
-    await file.close();
-    await files.rename(temporary, path);
-  } catch (error) {
-    await file.close();
-    await files.unlink(temporary);
-    throw error;
-  }
-}
-
-async function removeOldest(store: RowIndexStore, bytesMost: number): Promise<void> {
-  const found: { readonly path: string; readonly bytes: number; readonly modifiedMs: number }[] = [];
-  for (const { name, kind } of (await store.files.list(store.folder)) ?? []) {
-    if (kind !== 'file' || !/^[0-9a-f]{32}\.rows(\.[0-9a-f]{12}\.tmp)?$/.test(name)) continue;
-    const path = `${store.folder}/${name}`;
-    const stat = await store.files.stat(path);
-    if (stat === null) continue;
-    if (name.endsWith('.tmp') && store.now() - stat.modifiedMs > ABANDONED_MS) await store.files.unlink(path);
-    else found.push({ path, bytes: stat.bytes, modifiedMs: stat.modifiedMs });
-  }
-  let sum = found.reduce((total, { bytes }) => total + bytes, 0);
-  for (const { path, bytes } of found.sort((a, b) => a.modifiedMs - b.modifiedMs)) {
-    if (sum <= bytesMost) return;
-    await store.files.unlink(path);
-    sum -= bytes;
-  }
+  const now = await store.files.stat(key.realPath).catch(() => null);
+  if (now === null || keyText(store, { ...key, stat: now }) !== keyText(store, key)) return;
+  const bytes = encode(rows, keyText(store, key));
+  if (bytes.length <= INDEX_BYTES_MOST) await keepInCache(store, nameOf(key), bytes);
 }
 
 /** One index for a file and a way of reading it: a changed file replaces its index. */
-function pathOf(store: RowIndexStore, { realPath, tokenizer, template, maxTokens }: RowIndexKey): string {
+function nameOf({ realPath, tokenizer, template, maxTokens }: RowIndexKey): string {
   const name = createHash('sha256')
     .update(JSON.stringify([realPath, tokenizer, template, maxTokens]))
     .digest('hex');
-  return `${store.folder}/${name.slice(0, 32)}.rows`;
+  return `${name.slice(0, 32)}.rows`;
 }
 
 function keyText({ version }: RowIndexStore, { realPath, stat, form, tokenizer, template, maxTokens }: RowIndexKey): string {
