@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the tests need beside Node: a real torch for interop, strace for injected faults, Python for the scenes.
+# What the tests need beside Node: a real torch for interop, strace for injected faults, Python for the scenes, a browser for the page.
 set -euo pipefail
-wanted=(python3 python3-torch python3-numpy strace zstd)
+wanted=(python3 python3-torch python3-numpy strace zstd chromium fonts-dejavu-core)
 missing=()
 for package in "${wanted[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
