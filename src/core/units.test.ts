@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formatBytes, formatCount, formatSeconds } from './units.ts';
+import { counted, formatBytes, formatCount, formatSeconds, plural } from './units.ts';
 
 it('formats bytes', () => {
   expect([0, 999, 1000, 999_499, 999_500, 1_234_567, 99_950_000, 2_360_000_000_000].map(formatBytes)).toEqual([
@@ -28,4 +28,10 @@ it('formats durations', () => {
 
 it('formats counts', () => {
   expect([0, 999, 1000, 37_312, 1_000_000].map(formatCount)).toEqual(['0', '999', '1 000', '37 312', '1 000 000']);
+});
+
+it('counts one as one', () => {
+  expect([0, 1, 2, 18_421].map((count) => counted(count, 'row'))).toEqual(['0 rows', '1 row', '2 rows', '18 421 rows']);
+  expect([1, 2].map((count) => counted(count, 'process hangs', 'processes hang'))).toEqual(['1 process hangs', '2 processes hang']);
+  expect([0, 1, 2].map((count) => plural(count, 'is', 'are'))).toEqual(['are', 'is', 'are']);
 });
