@@ -4,7 +4,7 @@ import { nextCommand } from '../core/next-command.ts';
 import { formatRanges } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import { shellLine } from '../core/shell-line.ts';
-import { counted, formatBytes, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatRate, formatSeconds } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
@@ -42,7 +42,7 @@ function planText(report: Report): string {
       extract.seconds === null ? 'time unknown' : `${formatSeconds(extract.seconds[0])} to ${formatSeconds(extract.seconds[1])}`,
     ];
     lines.push(`extraction: ${costs.join(', ')}`);
-    for (const rate of extract.rates) lines.push(`  at ${rate.perSecond.toFixed(2)}/s: ${rate.source}`);
+    for (const rate of extract.rates) lines.push(`  at ${formatRate(rate.perSecond)}: ${rate.source}`);
   }
   lines.push(`next: ${shellLine(nextCommand(report))}`);
   return `${lines.join('\n')}\n`;

@@ -3,7 +3,7 @@ import { nextCommand } from '../core/next-command.ts';
 import { countOf, formatRanges } from '../core/ranges.ts';
 import type { Rate, Report, VerdictGroup } from '../core/report.ts';
 import { shellLine, visible } from '../core/shell-line.ts';
-import { counted, formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatCount, formatRate, formatSeconds } from '../core/units.ts';
 import type { VerdictKind } from '../core/verdict.ts';
 import { wrapped } from './render-words.ts';
 
@@ -204,9 +204,8 @@ function closing(report: Report, colors: Colors): string[] {
 }
 
 function rateText(rate: Rate): string {
-  const perSecond = rate.perSecond >= 0.1 ? `${rate.perSecond.toPrecision(3)}/s` : `${(rate.perSecond * 60).toPrecision(2)}/min`;
   const weighted = rate.tokensPerSecond === undefined ? '' : ', by tokens';
-  return `${perSecond} (${rate.source}${weighted})`;
+  return `${formatRate(rate.perSecond)} (${rate.source}${weighted})`;
 }
 
 function percent(part: number, whole: number): string {

@@ -41,3 +41,9 @@ export function counted(count: number, one: string, many = `${one}s`): string {
 export function plural(count: number, one: string, many: string): string {
   return count === 1 ? one : many;
 }
+
+/** A pace: `1.09/s`, `5.4/min`, `40/h`, never in powers of ten. */
+export function formatRate(perSecond: number): string {
+  const [value, unit] = perSecond >= 0.1 ? [perSecond, 's'] : perSecond * 60 >= 0.1 ? [perSecond * 60, 'min'] : [perSecond * 3600, 'h'];
+  return `${value >= 100 ? formatCount(Math.round(value)) : Number(value.toPrecision(3))}/${unit}`;
+}
