@@ -49,9 +49,9 @@ export function tableHtml(
   return `<div class="scroll" role="region" aria-label="${escapeHtml(label)}" tabindex="0"><table><thead><tr>${head}</tr></thead><tbody>${body.join('')}</tbody></table></div>`;
 }
 
-/** Names and values; values are HTML. */
+/** Names and values; values are HTML. One without a name belongs to the name before it. */
 export function factsHtml(lines: readonly (readonly [name: string, value: string])[]): string {
-  return `<dl class="facts">${lines.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${value}</dd>`).join('')}</dl>`;
+  return `<dl class="facts">${lines.map(([name, value]) => `${name === '' ? '' : `<dt>${escapeHtml(name)}</dt>`}<dd>${value}</dd>`).join('')}</dl>`;
 }
 
 /** A part of the page that has a heading and can be jumped to. */

@@ -22,7 +22,12 @@ function rowsHtml(ranges: Parameters<typeof formatRanges>[0], most: number): str
 
 function verdicts(report: Report): string {
   const rows = report.verdicts.map((group) => ({
-    cells: [`${keyOf(group.verdict)}${group.verdict}`, group.reason, count(group.count), `${rowsHtml(group.ranges, 40)}${holdsOf(group)}`],
+    cells: [
+      `<span class="kind">${keyOf(group.verdict)}${group.verdict}</span>`,
+      group.reason,
+      count(group.count),
+      `${rowsHtml(group.ranges, 40)}${holdsOf(group)}`,
+    ],
   }));
   const title = 'Verdicts and reasons';
   return sectionHtml(

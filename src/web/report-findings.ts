@@ -31,16 +31,22 @@ function phrasesOf(words: readonly string[]): string[][] {
 
 export function findingsSection(report: Report): string {
   const next = shellLine(nextCommand(report));
-  const items = report.findings.map((finding) => findingItem(finding, next));
+  const seen = new Map<string, number>();
+  const items = report.findings.map((finding) => {
+    // A code can be found twice (two logs, two kinds of failure); links lead to the first.
+    const before = seen.get(finding.code) ?? 0;
+    seen.set(finding.code, before + 1);
+    return findingItem(finding, next, before === 0 ? finding.code : `${finding.code}-${before + 1}`);
+  });
   const body = items.length === 0 ? '<p class="soft">None.</p>' : `<ol class="findings">${items.join('')}</ol>`;
   return sectionHtml('findings', 'Findings', body);
 }
 
 const WORDS = { error: 'Error', warning: 'Warning', info: 'For information' } as const;
 
-function findingItem(finding: Finding, next: string): string {
+function findingItem(finding: Finding, next: string, id: string): string {
   const code = escapeHtml(finding.code);
-  return `<li class="${finding.severity}" id="${code}"><div class="tag"><b>${WORDS[finding.severity]}</b> <span class="soft">${code}</span></div>
+  return `<li class="${finding.severity}" id="${escapeHtml(id)}"><div class="tag"><b>${WORDS[finding.severity]}</b> <span class="soft">${code}</span></div>
 <div><h3>${escapeHtml(sentence(finding.title))}</h3><p class="evidence">${escapeHtml(sentence(finding.evidence))}</p>${rangesOf(finding)}${cureOf(finding, next)}</div></li>`;
 }
 
@@ -96,8 +102,7 @@ function costs(report: Report): string {
   const free = report.space === null ? '' : `; ${size(report.space.value.freeBytes)} are free (${escapeHtml(report.space.source)})`;
   if (extract.bytes !== null) lines.push(['Room needed', `about ${size(extract.bytes)}${free}`]);
   if (extract.seconds === null) lines.push(['Time', 'unknown: the files’ times give no pace, and no <code>--rate</code> was given']);
-  else if (extract.seconds[0] !== extract.seconds[1])
-    lines.push(['Time', `${duration(extract.seconds[0])} to ${duration(extract.seconds[1])}`]);
+  else if (extract.rates.length > 1) lines.push(['Time', `${duration(extract.seconds[0])} to ${duration(extract.seconds[1])}`]);
   for (const rate of extract.rates) lines.push([extract.rates.length > 1 ? '' : 'Time', `${duration(rate.seconds)} at ${rateText(rate)}`]);
   return factsHtml(lines);
 }

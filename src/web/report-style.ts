@@ -89,7 +89,7 @@ nav a:hover{text-decoration:underline}
 .yours{font-size:.8rem;border:1px solid var(--line);border-radius:99px;padding:.05rem .55rem;margin-left:.3rem;color:var(--soft);white-space:nowrap}
 .facts{display:grid;grid-template-columns:minmax(8rem,13rem) minmax(0,1fr);gap:.55rem 1.5rem;margin:0}
 .facts dt{color:var(--soft)}
-.facts dd{margin:0;overflow-wrap:anywhere}
+.facts dt{grid-column:1}.facts dd{grid-column:2;margin:0;overflow-wrap:anywhere}
 .facts ul{margin:.3rem 0;padding-left:1.2rem}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
@@ -101,6 +101,8 @@ td.wide{white-space:normal;overflow-wrap:anywhere;min-width:15rem;width:60%}
 td bdi.path{white-space:pre}td.wide bdi.path{white-space:pre-wrap}
 td .path:not(bdi){display:inline-block;max-width:32rem;white-space:normal}
 .facts+h3,.scroll+h3{margin-top:1.6rem}
+td .small{font-size:inherit}
+.kind{white-space:nowrap}
 details{margin-top:.5rem}
 summary{cursor:pointer;color:var(--accent);font-size:.9rem}
 ol.steps{padding-left:1.3rem;margin:0 0 1.4rem}
@@ -108,11 +110,11 @@ ol.steps li{padding:.25rem 0;overflow-wrap:anywhere}
 footer p{color:var(--soft);font-size:.85rem;padding:1.2rem 0 3.5rem;border-top:1px solid var(--line);margin:0}
 tr:target td,li:target{background:var(--faint)}
 @media (max-width:40rem){body{font-size:15px}main,header,footer{padding-left:1rem;padding-right:1rem}header{padding-top:1.8rem}section{margin:2.6rem 0}
-.findings>li{grid-template-columns:minmax(0,1fr)}.tag b{display:inline}.facts{grid-template-columns:minmax(0,1fr);gap:.1rem}.facts dd{margin-bottom:.7rem}.facts dt:empty{display:none}
+.findings>li{grid-template-columns:minmax(0,1fr)}.tag b{display:inline}.facts{grid-template-columns:minmax(0,1fr);gap:.1rem}.facts dd{grid-column:1;margin-bottom:.7rem}
 .tally{grid-template-columns:repeat(2,minmax(0,1fr));gap:.9rem 1rem}.map{grid-template-columns:repeat(auto-fill,minmax(4.9rem,1fr))}.small-cells{grid-template-columns:repeat(auto-fill,minmax(1.7rem,1fr))}
 .next{padding:.9rem 1rem 1rem}.command{flex-direction:column}.command button{border-left:0;border-top:1px solid var(--line);padding:.5rem;border-radius:0 0 6px 6px}}
 @media print{body{font-size:10.5pt;background:#fff}nav,.command button,.skip{display:none}main,header,footer{max-width:none;padding:0}header{padding-top:0}section{margin:1.6rem 0}
-h2,h3,thead{break-after:avoid}tr,li,dd,.command,svg{break-inside:avoid}.scroll{overflow:visible}.small-cells{display:grid}details::details-content{content-visibility:visible;block-size:auto}
+h2,h3,thead{break-after:avoid}tr,li,dd,.command,svg{break-inside:avoid}.scroll{overflow:visible}table{font-size:8.5pt}th,td,td bdi.path{white-space:normal}th,td{padding-right:.7rem}td.number{white-space:nowrap}td.wide{min-width:0;width:auto}td .path:not(bdi){display:inline}.small-cells{display:grid}details::details-content{content-visibility:visible;block-size:auto}
 .command code{font-size:8.5pt}a{color:inherit;text-decoration:none}}
 `;
 

@@ -16,6 +16,7 @@ export async function startBrowser(): Promise<Browser> {
     throw new Error(`there is no ${CHROMIUM}: bash ${join(ROOT, 'scripts/system-packages.sh')} installs Debian's`);
   });
   return chromium.launch({
+    timeout: 0,
     executablePath: CHROMIUM,
     // Root has no sandbox; the rest keeps the browser itself from calling home.
     args: [
@@ -58,6 +59,8 @@ export interface OpenPage {
 /** Opens a page from disk, as a double click does. */
 export async function openPage(browser: Browser, path: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await browser.newContext(options);
+  // A busy machine is no failure: the test runner's own limit is the one that counts.
+  context.setDefaultTimeout(0);
   const page = await context.newPage();
   const requests: string[] = [];
   const troubles: string[] = [];
