@@ -7,7 +7,7 @@ export default defineConfig({
       {
         test: {
           name: 'system',
-          include: ['test/{contracts,crash,cli,interop,damage,fuzz}/**/*.test.ts'],
+          include: ['test/{contracts,crash,cli,interop,damage,fuzz,browser}/**/*.test.ts'],
           testTimeout: 600_000,
           hookTimeout: 600_000,
           fileParallelism: false,

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What the tests need beside Node: a real torch for interop, strace for injected faults, bindfs for mounts that die, Python for the scenes.
+# What the tests need beside Node: a real torch for interop, strace for injected faults, bindfs for mounts that die, Python for the scenes,
+# a browser for the page.
 set -euo pipefail
-wanted=(python3 python3-torch python3-numpy strace zstd bindfs fuse3)
+wanted=(python3 python3-torch python3-numpy strace zstd bindfs fuse3 chromium fonts-dejavu-core)
 missing=()
 for package in "${wanted[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")

@@ -3,7 +3,7 @@ import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { countOf, indicesOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import type { Settings } from '../core/settings.ts';
-import { formatBytes } from '../core/units.ts';
+import { counted, formatBytes, formatCount } from '../core/units.ts';
 import type { Engine, EngineDescription } from '../engine/engine.ts';
 import { createVllmEngine } from '../engine/vllm.ts';
 import { type ExtractEvent, type ExtractOutcome, extract, type StopSignals, type Work } from '../extract/extract.ts';
@@ -223,7 +223,7 @@ function refuseLongRows(inputs: RunInputs, description: EngineDescription): void
   if (count < table.rows) return;
   throw new TidemarkError(
     'engine-refused',
-    `every row is too long for the server: it takes ${description.maxTokens} tokens, the longest row has ${longest}`,
+    `every row is too long for the server: it takes ${counted(description.maxTokens, 'token')}, the longest row has ${formatCount(longest)}`,
     {
       hint: 'start the server with a larger --max-model-len',
     },
@@ -242,7 +242,7 @@ async function refuseFullVolume(host: Host, settings: Settings, inputs: RunInput
   }
   const count = countOf(work.extract);
   if (fitting === count) return;
-  const figures = `${count} samples need ${formatBytes(needed)} beside the reserve of ${formatBytes(settings.limits.reserveBytes)}, and ${formatBytes(freeBytes)} are free: ${fitting} would fit`;
+  const figures = `${counted(count, 'sample needs', 'samples need')} ${formatBytes(needed)} beside the reserve of ${formatBytes(settings.limits.reserveBytes)}, and ${formatBytes(freeBytes)} are free: ${formatCount(fitting)} would fit`;
   throw new TidemarkError('storage-full', `the run was not started: ${figures}`, {
     where: settings.output,
     retry: 'later',

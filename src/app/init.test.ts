@@ -40,10 +40,10 @@ describe('writeInitialConfig', () => {
     await new Promise((resolve) => server.close(resolve));
 
     expect(result.found).toEqual([
-      'model: LlamaForCausalLM, 8 layers, 256 wide, at most 1024 tokens',
+      'model: LlamaForCausalLM, 8 layers, 256 wide, at most 1 024 tokens',
       expect.stringMatching(/^dataset: 40 rows with messages; of the first 40 the longest has (\d+) tokens, the mean is \1$/),
-      'server: version 0.22.1, serves tide-5m (at most 1024 tokens)',
-      expect.stringMatching(/^size: 2048 bytes a token, so about [\d.]+ MB in all$/),
+      'server: version 0.22.1, serves tide-5m (at most 1 024 tokens)',
+      expect.stringMatching(/^size: 2 048 bytes a token, so about [\d.]+ MB in all$/),
     ]);
     expect(await readFile(result.path, 'utf8')).toBe(result.text);
     const settings = resolveLayers(await loadConfig(host.files, null, {}, at), 8);
@@ -99,9 +99,9 @@ describe('writeInitialConfig', () => {
     const row = `{"input_ids":[${'7,'.repeat(999)}7],"loss_mask":[${'1,'.repeat(999)}1]}\n`;
     await writeFile(join(at, 'd.jsonl'), `oops\n${row.repeat(3000)}`);
     const { found } = await writeInitialConfig(host, { model: null, dataset: 'd.jsonl', url: null, output: null, path: null, cwd: at });
-    const [, rows] = /about (\d+) rows/.exec(found[0] ?? '') ?? [];
-    expect(Math.abs(Number(rows) - 3001)).toBeLessThan(10);
-    expect(found[0]).toContain('with input_ids and loss_mask; of the first 200 the longest has 1000 tokens');
+    const [, rows] = /about ([\d ]+) rows/.exec(found[0] ?? '') ?? [];
+    expect(Math.abs(Number(rows?.replaceAll(' ', '')) - 3001)).toBeLessThan(10);
+    expect(found[0]).toContain('with input_ids and loss_mask; of the first 200 the longest has 1 000 tokens');
     expect(found[0]).toContain('1 of them cannot be used, line 1: not JSON');
   });
 });

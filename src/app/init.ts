@@ -1,7 +1,7 @@
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { isTidemarkError, messageOf, TidemarkError } from '../core/errors.ts';
 import { defaultAuxiliaryLayers } from '../core/layers.ts';
-import { formatBytes } from '../core/units.ts';
+import { counted, formatBytes, formatCount } from '../core/units.ts';
 import { printable } from '../dataset/jsonl.ts';
 import { openConversationEncoder } from '../dataset/tokenizer.ts';
 import type { ModelConfig } from '../engine/model-config.ts';
@@ -95,17 +95,17 @@ function rootOf(url: string): string {
 function modelLine(shape: ModelConfig | string | null): string | null {
   if (shape === null || typeof shape === 'string') return shape;
   const { architecture, layerCount, hiddenSize, maxPositions } = shape;
-  return `model: ${architecture}, ${layerCount} layers, ${hiddenSize} wide${maxPositions === null ? '' : `, at most ${maxPositions} tokens`}`;
+  return `model: ${architecture}, ${counted(layerCount, 'layer')}, ${hiddenSize} wide${maxPositions === null ? '' : `, at most ${counted(maxPositions, 'token')}`}`;
 }
 
 function datasetLine(sample: DatasetSample | string | null): string {
   if (sample === null) return 'dataset: there is no such file yet';
   if (typeof sample === 'string') return `dataset: ${sample}`;
-  const count = sample.counted ? `${sample.rows} rows` : `about ${sample.rows} rows (from the length of the first ones)`;
+  const count = sample.counted ? counted(sample.rows, 'row') : `about ${counted(sample.rows, 'row')} (from the length of the first ones)`;
   const tokens =
     sample.longestTokens === 0
       ? ''
-      : `; of the first ${sample.sampled} the longest has ${sample.longestTokens} tokens, the mean is ${sample.meanTokens}`;
+      : `; of the first ${sample.sampled} the longest has ${counted(sample.longestTokens, 'token')}, the mean is ${formatCount(sample.meanTokens)}`;
   const bad = sample.firstProblem === null ? '' : `; ${sample.problems} of them cannot be used, ${sample.firstProblem}`;
   return `dataset: ${count} with ${sample.forms.join(' or ') || 'nothing in them'}${tokens}${bad}`;
 }
@@ -113,7 +113,7 @@ function datasetLine(sample: DatasetSample | string | null): string {
 function serverLine(server: ServerFacts | null): string | null {
   if (server === null) return null;
   if (!server.reached) return `server: not reached when this was written (${server.why})`;
-  const models = server.models.map(({ id, maxTokens }) => (maxTokens === null ? id : `${id} (at most ${maxTokens} tokens)`));
+  const models = server.models.map(({ id, maxTokens }) => (maxTokens === null ? id : `${id} (at most ${counted(maxTokens, 'token')})`));
   return `server: ${server.version === null ? 'no version told' : `version ${server.version}`}, serves ${models.join(', ') || 'no model'}`;
 }
 
@@ -122,7 +122,7 @@ function sizeLine(shape: ModelConfig | string | null, sample: DatasetSample | st
   if (shape === null || typeof shape === 'string' || sample === null || typeof sample === 'string' || sample.meanTokens === 0) return null;
   const perToken = (defaultAuxiliaryLayers(shape.layerCount).length + 1) * shape.hiddenSize * 2;
   const total = perToken * sample.meanTokens * sample.rows;
-  return `size: ${perToken} bytes a token, so about ${formatBytes(total)} in all`;
+  return `size: ${counted(perToken, 'byte')} a token, so about ${formatBytes(total)} in all`;
 }
 
 /** Beside or below the configuration a relative path moves with it; anything else is written in full. */

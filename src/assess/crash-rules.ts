@@ -1,6 +1,6 @@
 import type { Finding, Remedy } from '../core/finding.ts';
 import type { LogEvent, Pace } from '../core/report.ts';
-import { formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatCount, formatSeconds } from '../core/units.ts';
 import { command, type FindingContext, finding } from './findings.ts';
 import { summaryOf } from './system-log.ts';
 
@@ -48,7 +48,7 @@ function blocked(context: CrashContext): Finding[] {
     ],
   };
   const count = seen.value.length;
-  const title = `${formatCount(count)} ${count === 1 ? 'process hangs' : 'processes hang'} in uninterruptible I/O on this folder${mount}`;
+  const title = `${counted(count, 'process hangs', 'processes hang')} in uninterruptible I/O on this folder${mount}`;
   return [finding('TM-H15', 'warning', title, `${seen.source}, two looks: ${named.join('; ')}${more}`, remedy)];
 }
 

@@ -1,7 +1,7 @@
 import { isAdoptable } from '../core/adoptable.ts';
 import type { Finding, Remedy, Severity } from '../core/finding.ts';
 import { formatRanges, type IndexRange, mergeRanges, rangesOf } from '../core/ranges.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount, plural } from '../core/units.ts';
 import type { Reason, VerdictKind } from '../core/verdict.ts';
 import { unpackFacts } from './facts.ts';
 import type { Gathered } from './gathered.ts';
@@ -75,7 +75,7 @@ function byReason(context: FindingContext, verdict: VerdictKind): string {
 }
 
 export function files(count: number): string {
-  return `${formatCount(count)} ${count === 1 ? 'file' : 'files'}`;
+  return `${counted(count, 'file')}`;
 }
 
 function damagedFiles(context: FindingContext): Finding[] {
@@ -84,14 +84,14 @@ function damagedFiles(context: FindingContext): Finding[] {
   const repair = goOn(context, 'move them into .tidemark/quarantine and extract their rows again; nothing is deleted');
   if (judged.counts.torn > 0) {
     const ranges = rangesIn(context, 'torn');
-    const title = `${files(judged.counts.torn)} ${judged.counts.torn === 1 ? 'is' : 'are'} torn`;
+    const title = `${files(judged.counts.torn)} ${plural(judged.counts.torn, 'is', 'are')} torn`;
     found.push(
       finding('TM-S01', 'error', title, `${byReason(context, 'torn')}; ${describeRows(gathered.columns, ranges)}`, repair, ranges),
     );
   }
   if (judged.counts.corrupt > 0) {
     const ranges = rangesIn(context, 'corrupt');
-    const title = `${files(judged.counts.corrupt)} ${judged.counts.corrupt === 1 ? 'has' : 'have'} the wrong checksum`;
+    const title = `${files(judged.counts.corrupt)} ${plural(judged.counts.corrupt, 'has', 'have')} the wrong checksum`;
     found.push(finding('TM-S02', 'error', title, `checksum: ${describeRows(gathered.columns, ranges)}`, repair, ranges));
   }
   return found;
@@ -104,7 +104,7 @@ function driftedFiles(context: FindingContext): Finding[] {
   const gone = [...holds.values()].filter((held) => held === null).length;
   const parts = shifts.map(
     (shift) =>
-      `from row ${shift.from} to ${shift.to - 1} the ${files(shift.count)} hold the row ${Math.abs(shift.by)} ${shift.by < 0 ? 'before' : 'behind'} their own`,
+      `from row ${shift.from} to ${shift.to - 1} the ${files(shift.count)} ${plural(shift.count, 'holds', 'hold')} the row ${Math.abs(shift.by)} ${shift.by < 0 ? 'before' : 'behind'} ${plural(shift.count, 'its', 'their')} own`,
   );
   if (gone > 0) parts.push(`${files(gone)} with a row that is not in this dataset: ${formatRanges(rangesOf(goneRows(holds)))}`);
   const other = judged.counts.drifted - judged.drift.shifted.size;
@@ -115,7 +115,7 @@ function driftedFiles(context: FindingContext): Finding[] {
     kind: 'decision',
     commands: [command(context, 'assess', '--dataset', 'THE-DATASET-OF-THE-RUN.jsonl')],
   };
-  const title = `${files(judged.counts.drifted)} ${judged.counts.drifted === 1 ? 'holds' : 'hold'} another row than ${judged.counts.drifted === 1 ? 'its' : 'their'} name says`;
+  const title = `${files(judged.counts.drifted)} ${plural(judged.counts.drifted, 'holds', 'hold')} another row than ${plural(judged.counts.drifted, 'its name says', 'their names say')}`;
   return [finding('TM-S03', 'error', title, evidence, remedy, rangesIn(context, 'drifted'))];
 }
 
@@ -128,7 +128,7 @@ function poisonedFiles(context: FindingContext): Finding[] {
   const found: Finding[] = [];
   if (judged.counts.poisoned > 0) {
     const ranges = rangesIn(context, 'poisoned');
-    const title = `${files(judged.counts.poisoned)} ${judged.counts.poisoned === 1 ? 'is' : 'are'} whole, but what ${judged.counts.poisoned === 1 ? 'it holds is' : 'they hold is'} no hidden state`;
+    const title = `${files(judged.counts.poisoned)} ${plural(judged.counts.poisoned, 'is', 'are')} whole, but what ${plural(judged.counts.poisoned, 'it holds is', 'they hold is')} no hidden state`;
     const remedy = goOn(context, 'set them aside and extract their rows once more; if they come out bad again, the engine is at fault');
     found.push(
       finding('TM-S04', 'error', title, `${byReason(context, 'poisoned')}; ${describeRows(gathered.columns, ranges)}`, remedy, ranges),
@@ -184,12 +184,12 @@ function missingFiles(context: FindingContext): Finding[] {
   const lost = [...rangesIn(context, 'missing', 'lost')].flatMap(([from, to]) => rowsIn(from, to).filter((row) => !setAside.has(row)));
   if (lost.length > 0) {
     const evidence = 'the journals recorded them as durable; tidemark removes no committed file without a record, so something else did';
-    const title = `${files(lost.length)} that ${lost.length === 1 ? 'was' : 'were'} committed ${lost.length === 1 ? 'is' : 'are'} gone`;
+    const title = `${files(lost.length)} that ${plural(lost.length, 'was', 'were')} committed ${plural(lost.length, 'is', 'are')} gone`;
     found.push(finding('TM-S06', 'error', title, evidence, resume, rangesOf(lost)));
   }
   for (const [failureClass, seen] of gathered.ledger?.failures ?? []) {
     const count = seen.rows.length;
-    const title = `${formatCount(count)} ${count === 1 ? 'row' : 'rows'} failed: ${failureClass}`;
+    const title = `${counted(count, 'row')} failed: ${failureClass}`;
     const evidence = `journals: ${formatCount(seen.final)} given up, ${formatCount(count - seen.final)} still to be tried; the first said: ${seen.message}`;
     const remedy: Remedy = {
       text: 'see to the cause, then try them again',
@@ -200,14 +200,14 @@ function missingFiles(context: FindingContext): Finding[] {
   }
   if (judged.inferredFailures.length > 0) {
     const rows = judged.inferredFailures;
-    const title = `${formatCount(rows.length)} ${rows.length === 1 ? 'row has' : 'rows have'} no file far behind the frontier`;
+    const title = `${counted(rows.length, 'row has', 'rows have')} no file far behind the frontier`;
     const evidence =
-      `inference: a hole more than ${judged.concurrency.value} rows (concurrency ${judged.concurrency.source}) behind the last file is a failure ` +
+      `inference: a hole more than ${counted(judged.concurrency.value, 'row')} (concurrency ${judged.concurrency.source}) behind the last file is a failure ` +
       `of its own, not the crash${batches(rows)}${oddTokens(gathered.dataset?.table ?? null, rows)}`;
     found.push(finding('TM-S08', 'warning', title, evidence, resume, rangesOf(rows)));
   }
   if (judged.setAside.length > 0) {
-    const title = `${formatCount(judged.setAside.length)} ${judged.setAside.length === 1 ? 'row was' : 'rows were'} set aside and not made again yet`;
+    const title = `${counted(judged.setAside.length, 'row was', 'rows were')} set aside and not made again yet`;
     found.push(finding('TM-S09', 'info', title, 'journals: their files were moved into quarantine', resume, rangesOf(judged.setAside)));
   }
   return found;

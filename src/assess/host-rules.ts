@@ -1,7 +1,7 @@
 import type { Finding, Remedy } from '../core/finding.ts';
 import { countOf, type IndexRange } from '../core/ranges.ts';
 import type { PlanExtract } from '../core/report.ts';
-import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatCount, formatSeconds } from '../core/units.ts';
 import { command, type FindingContext, files, finding, goOn } from './findings.ts';
 import type { Gathered } from './gathered.ts';
 import { runningSigns, unseenWriter } from './running-signs.ts';
@@ -131,7 +131,7 @@ function suspectBytes(context: HostContext): Finding[] {
     kind: 'fix',
     commands: [command(context, 'verify', '--level', 'checksum')],
   };
-  const title = `the bytes of ${files(count)}, ${formatBytes(bytes)}, are not proved and may have been lost`;
+  const title = `the bytes of ${counted(count, 'file')}, ${formatBytes(bytes)}, are not proved and may have been lost`;
   return [finding('TM-H09', 'warning', title, source ?? 'inference', remedy, ranges)];
 }
 
@@ -194,7 +194,7 @@ function staged(context: HostContext): Finding[] {
   const { staged: seen } = context;
   if (seen === null || seen.files === 0) return [];
   const remedy: Remedy = { text: 'remove them once nothing runs', kind: 'fix', commands: [command(context, 'purge')] };
-  const title = `${formatCount(seen.files)} files wait in the engine's staging folder, ${formatBytes(seen.bytes)}`;
+  const title = `${counted(seen.files, 'file waits', 'files wait')} in the engine's staging folder, ${formatBytes(seen.bytes)}`;
   return [
     finding(
       'TM-H10',

@@ -1,6 +1,6 @@
 import type { Finding, Remedy } from '../core/finding.ts';
 import { formatRanges, rangesOf } from '../core/ranges.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount } from '../core/units.ts';
 import { command, type FindingContext, finding, goOn } from './findings.ts';
 
 /** What is wrong with the journals, and with the dataset that the folder is compared with. */
@@ -129,13 +129,13 @@ function dataset(context: FindingContext): Finding[] {
       gathered.dataset === null
         ? 'there is no dataset to compare their lengths with'
         : `${formatCount(equal)} are as long as their row, ${formatCount(longer)} longer (right padding, perhaps), ${formatCount(others)} have the length of another row or too few tokens`;
-    const title = `${formatCount(files)} files carry no token ids: matched by the sequence of lengths only`;
+    const title = `${counted(files, 'file carries', 'files carry')} no token ids: matched by the sequence of lengths only`;
     found.push(finding('TM-D05', 'warning', title, `tensor headers: ${compared}`, remedy));
   }
   const change = gathered.ledger?.datasetChange ?? null;
   if (change?.grown === true) {
     const remedy = goOn(context, 'extract the new rows');
-    const title = `the dataset has grown by ${formatCount(change.rowsNow - change.rowsThen)} rows`;
+    const title = `the dataset has grown by ${counted(change.rowsNow - change.rowsThen, 'row')}`;
     found.push(finding('TM-D03', 'info', title, 'fingerprint: its first rows are those that the folder remembers', remedy));
   } else if (change !== null) {
     const first = change.firstDifferences;
@@ -145,7 +145,7 @@ function dataset(context: FindingContext): Finding[] {
       kind: 'decision',
       commands: [command(context, 'assess')],
     };
-    const evidence = `fingerprint: ${formatCount(change.rowsThen)} rows then, ${formatCount(change.rowsNow)} now${rows}`;
+    const evidence = `fingerprint: ${counted(change.rowsThen, 'row')} then, ${formatCount(change.rowsNow)} now${rows}`;
     found.push(finding('TM-D02', 'error', 'the dataset is not the one that this folder was made from', evidence, remedy, rangesOf(first)));
   }
   const dropped = rowsWithoutSample(context);
@@ -155,7 +155,7 @@ function dataset(context: FindingContext): Finding[] {
       kind: 'decision',
       commands: [command(context, 'assess')],
     };
-    const title = `${formatCount(dropped.length)} ${dropped.length === 1 ? 'row of the dataset has' : 'rows of the dataset have'} no sample`;
+    const title = `${counted(dropped.length, 'row of the dataset has', 'rows of the dataset have')} no sample`;
     found.push(finding('TM-D04', 'info', title, 'row table: malformed, or longer than the run allows', remedy, rangesOf(dropped)));
   }
   return found;

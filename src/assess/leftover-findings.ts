@@ -1,5 +1,5 @@
 import type { Finding, Remedy } from '../core/finding.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { counted, formatBytes, formatCount, plural } from '../core/units.ts';
 import { command, type FindingContext, files, finding } from './findings.ts';
 
 /** Things in the folder that are no row's file. */
@@ -22,7 +22,7 @@ export function leftoverFindings(context: FindingContext): Finding[] {
   };
   // While a driver runs, what it has in hand looks the same.
   if (ours.length > 0 && !context.judged.running) {
-    const title = `${formatCount(ours.length)} orphan temporar${ours.length === 1 ? 'y' : 'ies'}, ${sum(ours)} to reclaim`;
+    const title = `${counted(ours.length, 'orphan temporary', 'orphan temporaries')}, ${sum(ours)} to reclaim`;
     found.push(finding('TM-S12', 'warning', title, `listing: ${list(ours)}`, purge));
   }
   const quarantine = of('quarantine');
@@ -48,7 +48,7 @@ export function leftoverFindings(context: FindingContext): Finding[] {
       kind: 'decision',
       commands: [command(context, 'assess', '--json')],
     };
-    const title = `${files(elsewhere.length)} under other names look${elsewhere.length === 1 ? 's' : ''} like samples`;
+    const title = `${files(elsewhere.length)} under other names ${plural(elsewhere.length, 'looks like a sample', 'look like samples')}`;
     found.push(finding('TM-S14', 'warning', title, `listing: ${list(elsewhere)}`, remedy));
   }
   const foreign = gathered.extras.filter((extra) => !ours.includes(extra) && !quarantine.includes(extra) && !elsewhere.includes(extra));

@@ -1,4 +1,5 @@
 import type { LogEvent } from '../core/report.ts';
+import { counted } from '../core/units.ts';
 
 /** What the kernel and its neighbours write when storage or memory gives out; the first pattern that fits names the line. */
 const KINDS: readonly { readonly kind: LogEvent['kind']; readonly pattern: RegExp }[] = [
@@ -118,7 +119,7 @@ export function summaryOf(events: readonly LogEvent[]): string {
   return kinds
     .map((kind) => {
       const of = events.filter((event) => event.kind === kind);
-      return `${WORDS[kind]} (${of.length} ${of.length === 1 ? 'line' : 'lines'} from ${of[0]?.at ?? 'an unknown time'})`;
+      return `${WORDS[kind]} (${counted(of.length, 'line')} from ${of[0]?.at ?? 'an unknown time'})`;
     })
     .join('; ');
 }

@@ -1,6 +1,6 @@
 import type { Finding, Remedy } from '../core/finding.ts';
 import { formatRanges, type IndexRange, mergeRanges, rangesOf } from '../core/ranges.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount, plural } from '../core/units.ts';
 import { command, type FindingContext, finding, goOn } from './findings.ts';
 import type { GivenLog } from './gathered.ts';
 import type { Cluster, NormMix } from './norm-mix.ts';
@@ -22,7 +22,7 @@ function numbering(context: TreeContext): Finding[] {
   for (const [number, row] of holds) if (number !== row) other += 1;
   const files = holds.size + strangers.length + placed.untold.length;
   const parts = [
-    `token ids against ${dataset?.path ?? 'the dataset'}: ${formatCount(other)} of ${formatCount(files)} files hold another row than their number`,
+    `token ids against ${dataset?.path ?? 'the dataset'}: ${formatCount(other)} of ${counted(files, 'file')} ${plural(other, 'holds another row than its number', 'hold another row than their number')}`,
   ];
   if (rule === null) {
     parts.push('each row is in one file, and no rule was found: the dataset may have been put into another order since');
@@ -38,22 +38,23 @@ function numbering(context: TreeContext): Finding[] {
   if (rule !== null && tail.length > 0) {
     const [only, ...others] = rule.batches;
     const batch = others.length === 0 ? `a batch of ${only}` : `a batch of ${rule.batches.join(' or ')}`;
-    parts.push(`${formatCount(tail.length)} rows at the ends of the ranks\u2019 shares were never extracted: tails that ${batch} drops`);
+    parts.push(
+      `${counted(tail.length, 'row', 'rows')} at the ends of the ranks\u2019 shares ${plural(tail.length, 'was', 'were')} never extracted: tails that ${batch} drops`,
+    );
   }
   if (strangers.length > 0)
-    parts.push(
-      `${formatCount(strangers.length)} files with a row that is not in this dataset: numbers ${formatRanges(rangesOf(strangers))}`,
-    );
+    parts.push(`${counted(strangers.length, 'file')} with a row that is not in this dataset: numbers ${formatRanges(rangesOf(strangers))}`);
   if (placed.copies.length > 0)
     parts.push(
-      `${formatCount(placed.copies.length)} files with a row that another file has, too: numbers ${formatRanges(rangesOf(placed.copies))}`,
+      `${counted(placed.copies.length, 'file')} with a row that another file has, too: numbers ${formatRanges(rangesOf(placed.copies))}`,
     );
   if (placed.untold.length > 0)
     parts.push(
-      `${formatCount(placed.untold.length)} files without readable ids, whose row cannot be told: numbers ${formatRanges(rangesOf(placed.untold))}`,
+      `${counted(placed.untold.length, 'file')} without readable ids, whose row cannot be told: numbers ${formatRanges(rangesOf(placed.untold))}`,
     );
   const taken = takenNames(context);
-  if (taken > 0) parts.push(`${formatCount(taken)} of the rows to extract have the number of a file that holds another row`);
+  if (taken > 0)
+    parts.push(`${formatCount(taken)} of the rows to extract ${plural(taken, 'has', 'have')} the number of a file that holds another row`);
   const remedy: Remedy = {
     text: 'every verdict here is by content: a row is sound where a file holds it, under whatever number. Join by token ids, never by number; do not go on with another number of ranks, nor delete a file for the row of its number',
     kind: 'decision',
@@ -95,15 +96,17 @@ function truncation(context: TreeContext): Finding[] {
   const unproved = countIn(seen.unproved);
   const evidence =
     seen.why === null
-      ? `token ids: ${formatCount(proved)} files hold exactly the first ${formatCount(seen.tokens)} ids of their rows, and no file holds more` +
-        (unproved > 0 ? `; ${formatCount(unproved)} more are as long and were not compared` : '')
-      : `token counts: ${formatCount(unproved)} files hold ${formatCount(seen.tokens)} tokens of longer rows; not compared: ${seen.why}`;
+      ? `token ids: ${counted(proved, 'file holds', 'files hold')} exactly the first ${counted(seen.tokens, 'id')} of ${plural(proved, 'its row', 'their rows')}, and no file holds more` +
+        (unproved > 0
+          ? `; ${formatCount(unproved)} more ${plural(unproved, 'is as long and was', 'are as long and were')} not compared`
+          : '')
+      : `token counts: ${counted(unproved, 'file holds', 'files hold')} ${counted(seen.tokens, 'token')} of longer rows; not compared: ${seen.why}`;
   const remedy: Remedy = {
-    text: `the writer cut rows at ${formatCount(seen.tokens)} tokens; if that was meant, these samples are good to that length, and rows made from now on must be cut alike`,
+    text: `the writer cut rows at ${counted(seen.tokens, 'token')}; if that was meant, these samples are good to that length, and rows made from now on must be cut alike`,
     kind: 'decision',
     commands: [command(context, 'assess', '--json')],
   };
-  const title = `${formatCount(proved + unproved)} files are cut at ${formatCount(seen.tokens)} tokens: a limit of the writer, not damage`;
+  const title = `${counted(proved + unproved, 'file is', 'files are')} cut at ${counted(seen.tokens, 'token')}: a limit of the writer, not damage`;
   return [finding('TM-S17', 'warning', title, evidence, remedy, mergeRanges([...seen.proved, ...seen.unproved]))];
 }
 
@@ -115,7 +118,7 @@ function logs(context: TreeContext): Finding[] {
     const errors = log.errors.filter((error) => failed.has(error.row));
     if (errors.length > 0) {
       const first = errors.slice(0, 3).map((error) => `line ${error.line}: ${error.text}`);
-      const title = `${formatCount(errors.length)} ${errors.length === 1 ? 'row' : 'rows'} failed, says the log`;
+      const title = `${counted(errors.length, 'row')} failed, says the log`;
       const evidence = `${log.path}: ${first.join('; ')}${restOf(log)}`;
       found.push(
         finding(
@@ -129,7 +132,7 @@ function logs(context: TreeContext): Finding[] {
       );
     } else {
       const title = 'the log names no row that is missing';
-      const evidence = `${log.path}: ${formatCount(log.lines)} lines, ${formatCount(log.errors.length)} rows named with an error, all of which have a file or lie outside the dataset${restOf(log)}`;
+      const evidence = `${log.path}: ${counted(log.lines, 'line')}, ${counted(log.errors.length, 'row')} named with an error; what is named has a file or lies outside the dataset${restOf(log)}`;
       const remedy: Remedy = { text: 'nothing to do', kind: 'fix', commands: [command(context, 'assess')] };
       found.push(finding('TM-S18', 'info', title, evidence, remedy));
     }
@@ -139,9 +142,9 @@ function logs(context: TreeContext): Finding[] {
 
 function restOf(log: GivenLog): string {
   const parts: string[] = [];
-  if (log.withoutRow > 0) parts.push(`${formatCount(log.withoutRow)} error lines name no row`);
-  if (log.leftOut > 0) parts.push(`${formatCount(log.leftOut)} more error lines were counted only`);
-  if (log.bytesLeftOut > 0) parts.push(`the last ${formatCount(log.bytesLeftOut)} bytes were not read`);
+  if (log.withoutRow > 0) parts.push(`${counted(log.withoutRow, 'error line names', 'error lines name')} no row`);
+  if (log.leftOut > 0) parts.push(`${counted(log.leftOut, 'more error line was', 'more error lines were')} counted only`);
+  if (log.bytesLeftOut > 0) parts.push(`the last ${counted(log.bytesLeftOut, 'byte was', 'bytes were')} not read`);
   return parts.length === 0 ? '' : `; ${parts.join(', ')}`;
 }
 
@@ -152,13 +155,13 @@ function accepted(context: TreeContext): Finding[] {
   const records = ledger.acceptances
     .slice(-4)
     .map(({ at, ranges, reason }) => `${new Date(at).toISOString()} rows ${formatRanges(ranges, 4)}: ${reason}`);
-  const more = ledger.acceptances.length > 4 ? `; ${ledger.acceptances.length - 4} earlier records` : '';
+  const more = ledger.acceptances.length > 4 ? `; ${counted(ledger.acceptances.length - 4, 'earlier record')}` : '';
   const remedy: Remedy = {
     text: 'they count as done where they have no sound file, and are not extracted again',
     kind: 'decision',
     commands: [command(context, 'assess', '--json')],
   };
-  const title = `${formatCount(count)} ${count === 1 ? 'row was' : 'rows were'} given up by the operator`;
+  const title = `${counted(count, 'row was', 'rows were')} given up by the operator`;
   return [finding('TM-S19', 'info', title, `journal/run: ${records.join('; ')}${more}`, remedy, ledger.accepted)];
 }
 
@@ -166,11 +169,11 @@ function norms(context: TreeContext): Finding[] {
   const { norms: mix } = context;
   if (mix === null) return [];
   const words = (cluster: Cluster): string =>
-    `${formatCount(cluster.count)} files between ${size(cluster.least)} and ${size(cluster.most)} (rows ${formatRanges(cluster.ranges, 4)})`;
+    `${counted(cluster.count, 'file')} between ${size(cluster.least)} and ${size(cluster.most)} (rows ${formatRanges(cluster.ranges, 4)})`;
   const where =
     mix.changesAt === null ? 'the kinds alternate, or change where the sample does not tell' : `the kind changes at row ${mix.changesAt}`;
   const evidence =
-    `root mean square of last states in ${formatCount(mix.sampled)} files: ${words(mix.small)}, ${words(mix.large)}, and nothing between; ${where}. ` +
+    `root mean square of last states in ${counted(mix.sampled, 'file')}: ${words(mix.small)}, ${words(mix.large)}, and nothing between; ${where}. ` +
     'One of the two is most likely taken before the final norm and the other behind it; which, only the model tells';
   const remedy: Remedy = {
     text: 'one drafter cannot learn from both: find out which engine or setting wrote which, and extract one kind again',

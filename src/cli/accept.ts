@@ -2,7 +2,7 @@ import { Command } from '@commander-js/extra-typings';
 import { acceptRows } from '../app/accept.ts';
 import { parseRanges } from '../app/flag-values.ts';
 import { formatRanges } from '../core/ranges.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
@@ -16,6 +16,6 @@ export function acceptCommand(context: CommandContext) {
     .action(async (folder, rows, options) => {
       const accepted = await acceptRows(context.host, folder, parseRanges(rows), options.reason, { cwd: context.cwd });
       const before = accepted.before > 0 ? ` (${formatCount(accepted.before)} of them before, already)` : '';
-      await writeAll(context.terminal.out, `${formatCount(accepted.count)} rows given up${before}: ${formatRanges(accepted.ranges)}\n`);
+      await writeAll(context.terminal.out, `${counted(accepted.count, 'row')} given up${before}: ${formatRanges(accepted.ranges)}\n`);
     });
 }

@@ -3,7 +3,7 @@ import { adopt } from '../app/adopt.ts';
 import { exitOf } from '../app/assessment.ts';
 import { EXIT } from '../core/exit.ts';
 import { shellLine } from '../core/shell-line.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { renderReport } from './render-report.ts';
 import { addSettingsFlags, overridesOf } from './settings-flags.ts';
@@ -38,7 +38,7 @@ export function adoptCommand(context: CommandContext) {
           signal: signals.drain,
           onInferred: (inferred, sound) =>
             terminal.err.write(
-              `${formatCount(sound)} sound files; of ${inferred.filesLookedAt} looked at all are ${inferred.width} wide, ${inferred.auxiliaryLayers} auxiliary layers, ${inferred.dtype}, rows_{from}-{to}/data_{index}.${inferred.extension} in groups of ${formatCount(inferred.groupSize)}\n`,
+              `${counted(sound, 'sound file')}; of ${formatCount(inferred.filesLookedAt)} looked at all are ${inferred.width} wide, ${counted(inferred.auxiliaryLayers, 'auxiliary layer')}, ${inferred.dtype}, rows_{from}-{to}/data_{index}.${inferred.extension} in groups of ${formatCount(inferred.groupSize)}\n`,
             ),
           onAdopted: () => {
             adopted += 1;

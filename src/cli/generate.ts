@@ -1,7 +1,7 @@
 import { Command } from '@commander-js/extra-typings';
 import { type GenerateSummary, runGeneration } from '../app/generation.ts';
 import { EXIT } from '../core/exit.ts';
-import { formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatCount, formatSeconds } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { listenForSignals } from './stop-signals.ts';
 import { writeAll } from './terminal.ts';
@@ -41,7 +41,7 @@ export function generateCommand(context: CommandContext) {
             if (now - printedMs < LINE_MS) return;
             printedMs = now;
             terminal.err.write(
-              `${formatCount(progress.answered)} of ${formatCount(progress.prompts)} prompts answered, ${formatCount(progress.completionTokens)} tokens, ${formatCount(progress.failed)} failed\n`,
+              `${formatCount(progress.answered)} of ${counted(progress.prompts, 'prompt')} answered, ${counted(progress.completionTokens, 'token')}, ${formatCount(progress.failed)} failed\n`,
             );
           },
         );
@@ -57,7 +57,7 @@ export function generateCommand(context: CommandContext) {
 
 function summaryText(summary: GenerateSummary): string {
   const lines = [
-    `${formatCount(summary.answered)} of ${formatCount(summary.prompts)} prompts answered (${formatCount(summary.answeredNow)} now, in ${formatSeconds(summary.seconds)})`,
+    `${formatCount(summary.answered)} of ${counted(summary.prompts, 'prompt')} answered (${formatCount(summary.answeredNow)} now, in ${formatSeconds(summary.seconds)})`,
   ];
   const { open, refused, accepted } = summary.failed;
   if (open + refused + accepted > 0)

@@ -4,7 +4,7 @@ import { nextCommand } from '../core/next-command.ts';
 import { formatRanges } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
 import { shellLine } from '../core/shell-line.ts';
-import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatRate, formatSeconds } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
@@ -32,17 +32,17 @@ export function planCommand(context: CommandContext) {
 
 function planText(report: Report): string {
   const { steps, extract, blockers } = report.plan;
-  const lines = steps.map((step, place) => `${place + 1}. ${step.text}: ${formatCount(step.count)} rows, ${formatRanges(step.ranges)}`);
+  const lines = steps.map((step, place) => `${place + 1}. ${step.text}: ${counted(step.count, 'row')}, ${formatRanges(step.ranges)}`);
   if (lines.length === 0) lines.push('nothing is left to do');
   if (blockers.length > 0) lines.push(`first a person must settle ${blockers.join(', ')} (tidemark assess says what they are)`);
   if (extract.count > 0) {
     const costs = [
-      extract.tokens === null ? 'tokens unknown' : `${formatCount(extract.tokens)} tokens`,
+      extract.tokens === null ? 'tokens unknown' : counted(extract.tokens, 'token'),
       extract.bytes === null ? 'bytes unknown' : formatBytes(extract.bytes),
       extract.seconds === null ? 'time unknown' : `${formatSeconds(extract.seconds[0])} to ${formatSeconds(extract.seconds[1])}`,
     ];
     lines.push(`extraction: ${costs.join(', ')}`);
-    for (const rate of extract.rates) lines.push(`  at ${rate.perSecond.toFixed(2)}/s: ${rate.source}`);
+    for (const rate of extract.rates) lines.push(`  at ${formatRate(rate.perSecond)}: ${rate.source}`);
   }
   lines.push(`next: ${shellLine(nextCommand(report))}`);
   return `${lines.join('\n')}\n`;

@@ -1,7 +1,7 @@
 import { Presets, SingleBar } from 'cli-progress';
 import type { ExtractEvent } from '../app/extraction.ts';
 import type { Host } from '../app/host.ts';
-import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatCount, formatSeconds } from '../core/units.ts';
 
 /** Off a terminal one line is printed each so many milliseconds. */
 const PLAIN_LINE_MS = 5_000;
@@ -100,7 +100,7 @@ export class ExtractionProgress {
           ? 'ETA not yet known'
           : `ETA ${formatSeconds(left / rate)}`;
     const failed = this.#failed === 0 ? '' : `, ${formatCount(this.#failed)} failed`;
-    return `${formatCount(this.#done)} of ${formatCount(this.#total)} samples, ${rate.toFixed(1)}/s, ${formatBytes(this.#bytes / seconds)}/s, ${eta}${failed}`;
+    return `${formatCount(this.#done)} of ${counted(this.#total, 'sample')}, ${rate.toFixed(1)}/s, ${formatBytes(this.#bytes / seconds)}/s, ${eta}${failed}`;
   }
 
   #say(text: string): void {

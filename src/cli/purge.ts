@@ -1,6 +1,6 @@
 import { Command } from '@commander-js/extra-typings';
 import { purge } from '../app/purge.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { counted, formatBytes, formatCount } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { writeAll } from './terminal.ts';
 
@@ -21,7 +21,7 @@ export function purgeCommand(context: CommandContext) {
         .slice(0, MOST_LINES)
         .map((file) => `${options.dryRun ? 'would remove' : 'removed'} ${file.path} (${formatBytes(file.bytes)})`);
       if (purged.length > MOST_LINES) lines.push(`and ${formatCount(purged.length - MOST_LINES)} more`);
-      lines.push(`${formatCount(purged.length)} files, ${formatBytes(bytes)} ${options.dryRun ? 'can be given back' : 'given back'}`);
+      lines.push(`${counted(purged.length, 'file')}, ${formatBytes(bytes)} ${options.dryRun ? 'can be given back' : 'given back'}`);
       await writeAll(context.terminal.out, `${lines.join('\n')}\n`);
     });
 }

@@ -1,6 +1,6 @@
 import type { InspectedTensor, InspectedValues, Inspection } from '../app/inspect.ts';
 import { shellLine, visible } from '../core/shell-line.ts';
-import { formatBytes, formatCount } from '../core/units.ts';
+import { counted, formatBytes, formatCount, plural } from '../core/units.ts';
 import type { Colors } from './render-report.ts';
 import { wrapped } from './render-words.ts';
 
@@ -129,10 +129,12 @@ function summaryLines(tensors: readonly InspectedTensor[], colors: Colors): stri
 function badOf(values: InspectedValues): string {
   const parts: string[] = [];
   if (values.nan > 0) parts.push(`${formatCount(values.nan)} NaN`);
-  if (values.inf > 0) parts.push(`${formatCount(values.inf)} infinities`);
+  if (values.inf > 0) parts.push(`${counted(values.inf, 'infinity', 'infinities')}`);
   if (values.rows !== null && values.zeroRows !== null && values.zeroRows > 0) {
     const end = (values.zeroRowsAtEnd ?? 0) > 0 ? `, ${formatCount(values.zeroRowsAtEnd ?? 0)} of them at the end` : '';
-    parts.push(`${formatCount(values.zeroRows)} of ${formatCount(values.rows)} rows are zero, first ${values.firstZeroRow}${end}`);
+    parts.push(
+      `${formatCount(values.zeroRows)} of ${counted(values.rows, 'row')} ${plural(values.zeroRows, 'is', 'are')} zero, first ${values.firstZeroRow}${end}`,
+    );
   }
   const page = values.zeroPages[0];
   if (page !== undefined) parts.push(`zero pages from byte ${page[0]}`);
@@ -171,9 +173,9 @@ function identityLines({ identity, crc32 }: Inspection, colors: Colors): string[
   if (identity !== null) {
     const padded =
       identity.stripped !== null && identity.stripped.tokens < identity.tokens
-        ? `; ${identity.stripped.identity} for its ${formatCount(identity.stripped.tokens)} tokens without right padding`
+        ? `; ${identity.stripped.identity} for its ${counted(identity.stripped.tokens, 'token')} without right padding`
         : '';
-    lines.push(...indented(`${identity.tensor}: ${formatCount(identity.tokens)} tokens, identity ${identity.identity}${padded}`, '  '));
+    lines.push(...indented(`${identity.tensor}: ${counted(identity.tokens, 'token')}, identity ${identity.identity}${padded}`, '  '));
   }
   if (crc32 !== null) lines.push(`  CRC-32 of the whole file: ${crc32}`);
   return lines.length === 0 ? [] : ['', colors.dim('sums'), ...lines];

@@ -3,7 +3,7 @@ import { nextCommand } from '../core/next-command.ts';
 import { countOf, formatRanges } from '../core/ranges.ts';
 import type { Rate, Report, VerdictGroup } from '../core/report.ts';
 import { shellLine, visible } from '../core/shell-line.ts';
-import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import { counted, formatBytes, formatCount, formatRate, formatSeconds } from '../core/units.ts';
 import type { VerdictKind } from '../core/verdict.ts';
 import { wrapped } from './render-words.ts';
 
@@ -155,9 +155,9 @@ function badNotes(report: Report, kind: VerdictKind): string[] {
 /** What is counted beside the rows. */
 function aside(report: Report, colors: Colors): string[] {
   const { totals, dataset } = report;
-  const parts = [`${formatCount(totals.files)} files, ${formatBytes(totals.bytes)}`];
+  const parts = [`${counted(totals.files, 'file')}, ${formatBytes(totals.bytes)}`];
   if (dataset === null) parts.push('no dataset: how many rows there should be is not known');
-  else parts.push(`${formatCount(totals.rows)} rows in ${visible(dataset.path)}`);
+  else parts.push(`${counted(totals.rows, 'row')} in ${visible(dataset.path)}`);
   if (report.placement !== null) parts.push('rows counted by content: the numbers of the files are not row numbers');
   if (report.frontiers.length > 1) {
     const named = report.frontiers.slice(0, 4).map((frontier) => `${frontier.next} of ${frontier.from}-${frontier.to - 1}`);
@@ -191,8 +191,8 @@ function closing(report: Report, colors: Colors): string[] {
   const { extract, blockers } = report.plan;
   const lines = [''];
   if (report.dataset !== null && extract.count > 0) {
-    const parts = [`${formatCount(extract.count)} samples`];
-    if (extract.tokens !== null) parts.push(`${formatCount(extract.tokens)} tokens`);
+    const parts = [counted(extract.count, 'sample')];
+    if (extract.tokens !== null) parts.push(counted(extract.tokens, 'token'));
     const fits = report.findings.find((finding) => finding.code === FITS);
     if (extract.bytes !== null) parts.push(`about ${formatBytes(extract.bytes)}${fits === undefined ? '' : ` (${fits.title})`}`);
     for (const rate of extract.rates) parts.push(`${formatSeconds(rate.seconds)} at ${rateText(rate)}`);
@@ -204,9 +204,8 @@ function closing(report: Report, colors: Colors): string[] {
 }
 
 function rateText(rate: Rate): string {
-  const perSecond = rate.perSecond >= 0.1 ? `${rate.perSecond.toPrecision(3)}/s` : `${(rate.perSecond * 60).toPrecision(2)}/min`;
   const weighted = rate.tokensPerSecond === undefined ? '' : ', by tokens';
-  return `${perSecond} (${rate.source}${weighted})`;
+  return `${formatRate(rate.perSecond)} (${rate.source}${weighted})`;
 }
 
 function percent(part: number, whole: number): string {

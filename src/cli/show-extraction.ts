@@ -4,7 +4,7 @@ import { EXIT } from '../core/exit.ts';
 import { countOf } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
 import { visible } from '../core/shell-line.ts';
-import { formatCount } from '../core/units.ts';
+import { counted, formatCount } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { ExtractionProgress } from './progress.ts';
 import { renderReport } from './render-report.ts';
@@ -34,10 +34,10 @@ export async function runAndShow(context: CommandContext, settings: Settings, fl
       onPhase: (phase) => {
         if (phase.kind === 'opened') {
           say(
-            `${phase.created ? 'new run' : 'run'} in ${visible(settings.output)}: ${formatCount(phase.rows)} rows, engine ${phase.engine.engine} serving ${phase.engine.model}`,
+            `${phase.created ? 'new run' : 'run'} in ${visible(settings.output)}: ${counted(phase.rows, 'row')}, engine ${phase.engine.engine} serving ${phase.engine.model}`,
           );
           if (phase.firstProblem !== null)
-            say(`${formatCount(phase.problems)} rows of the dataset can have no sample; the first: ${visible(phase.firstProblem)}`);
+            say(`${counted(phase.problems, 'row')} of the dataset can have no sample; the first: ${visible(phase.firstProblem)}`);
         }
         if (phase.kind === 'planned') {
           const { work, report: before } = phase;

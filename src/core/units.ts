@@ -27,7 +27,23 @@ function twoUnits(value: number, per: number, large: string, small: string): str
   return rest === 0 ? `${value / per} ${large}` : `${Math.floor(value / per)} ${large} ${rest} ${small}`;
 }
 
-/** For people: digits in groups of three, with a narrow no-break space as in `18 421`. */
+/** For people: digits in groups of three, as in `18 421`. An index is no count: row 18424 stays as it can be typed. */
 export function formatCount(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
+}
+
+/** A count with its noun: `1 row`, `18 421 rows`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${plural(count, one, many)}`;
+}
+
+/** The word for so many: `plural(count, 'is', 'are')`. */
+export function plural(count: number, one: string, many: string): string {
+  return count === 1 ? one : many;
+}
+
+/** A pace: `1.09/s`, `5.4/min`, `40/h`, never in powers of ten. */
+export function formatRate(perSecond: number): string {
+  const [value, unit] = perSecond >= 0.1 ? [perSecond, 's'] : perSecond * 60 >= 0.1 ? [perSecond * 60, 'min'] : [perSecond * 3600, 'h'];
+  return `${value >= 100 ? formatCount(Math.round(value)) : Number(value.toPrecision(3))}/${unit}`;
 }

@@ -2,6 +2,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { countOf, type IndexRange, indicesOf } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
 import { shellLine } from '../core/shell-line.ts';
+import { counted } from '../core/units.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Clock } from '../host/host.ts';
@@ -244,7 +245,7 @@ class ExtractRun {
     if (this.#failed > Math.max(limits.failureSamples, limits.failureShare * dataset.rows)) {
       throw new TidemarkError(
         'capture-bad',
-        `${this.#failed} rows have failed for good, more than the failure budget allows; the last one: ${message}`,
+        `${counted(this.#failed, 'row has', 'rows have')} failed for good, more than the failure budget allows; the last one: ${message}`,
         {
           where: store.folder,
           hint: `${shellLine(['tidemark', 'assess', store.folder])} lists them by cause; raise limits.failureSamples to go on`,

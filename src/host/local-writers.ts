@@ -1,5 +1,6 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { messageOf } from '../core/errors.ts';
+import { counted, plural } from '../core/units.ts';
 import { isErrno } from './errno.ts';
 import type { Fact } from './host.ts';
 import { isBelow, opensForWriting } from './proc.ts';
@@ -48,7 +49,9 @@ export async function writersBelow(options: WritersOptions): Promise<Fact<readon
     done += 1;
   }
   const unread = [
-    forbidden > 0 ? `${forbidden} of ${pids.length} processes do not show us which files they hold` : '',
+    forbidden > 0
+      ? `${forbidden} of ${counted(pids.length, 'process', 'processes')} ${plural(forbidden, 'does not show us which files it holds', 'do not show us which files they hold')}`
+      : '',
     done < pids.length || performance.now() > until ? `only ${done} of ${pids.length} processes were looked at in ${deadlineMs} ms` : '',
   ].filter((part) => part !== '');
   if (writers.length === 0 && unread.length > 0) return { known: false, why: unread.join('; ') };

@@ -1,146 +1,213 @@
 import { countOf, formatRanges } from '../core/ranges.ts';
-import type { Pace, Report } from '../core/report.ts';
-import { formatBytes, formatCount, formatSeconds } from '../core/units.ts';
+import type { Placement, Report, VerdictGroup } from '../core/report.ts';
 import { VERDICT_KINDS } from '../core/verdict.ts';
-import { escapeHtml } from './html.ts';
+import { count, many, moment, share, size } from './figures.ts';
+import { escapeHtml, factsHtml, pathHtml, sectionHtml, tableHtml } from './html.ts';
+import { type RowPart, rowParts } from './row-parts.ts';
+import { keyOf } from './verdict-marks.ts';
 
 /** Tables longer than this are cut, and say so; the document inside the page has everything. */
-const ROWS_MOST = 2000;
+const ROWS_MOST = 1000;
 
-/** Everything that a second look needs: verdicts with their ranges, folders, extras, and where each number comes from. */
+/** Everything that a second look needs: verdicts with their ranges, folders, segments, extras, and where each number comes from. */
 export function detailSections(report: Report): string {
-  return [verdicts(report), numbering(report), folders(report), extras(report), ending(report), facts(report)]
+  return [verdicts(report), numbering(report), folders(report), segments(report), extras(report), facts(report)]
     .filter((section) => section !== '')
     .join('\n');
 }
 
+function rowsHtml(ranges: Parameters<typeof formatRanges>[0], most: number): string {
+  return `<span class="path">${escapeHtml(formatRanges(ranges, most))}</span>`;
+}
+
 function verdicts(report: Report): string {
-  const lines = report.verdicts.map(
-    (group) =>
-      `<tr><td>${group.verdict}</td><td>${group.reason}</td><td class="n">${formatCount(group.count)}</td><td class="wide path">${escapeHtml(formatRanges(group.ranges, 40))}</td></tr>`,
+  const rows = report.verdicts.map((group) => ({
+    cells: [
+      `<span class="kind">${keyOf(group.verdict)}${group.verdict}</span>`,
+      group.reason,
+      count(group.count),
+      `${rowsHtml(group.ranges, 40)}${holdsOf(group)}`,
+    ],
+  }));
+  const title = 'Verdicts and reasons';
+  return sectionHtml(
+    'verdicts',
+    title,
+    tableHtml(title, [{ name: 'Verdict' }, { name: 'Reason' }, { name: 'Rows', kind: 'number' }, { name: 'Which', kind: 'wide' }], rows),
   );
-  return `<section><h2>Verdicts and reasons</h2><div class="scroll"><table><thead><tr><th scope="col">Verdict</th><th scope="col">Reason</th><th scope="col" class="n">Rows</th><th scope="col">Which</th></tr></thead><tbody>${lines.join('')}</tbody></table></div></section>`;
+}
+
+/** Which rows drifted files hold, where that is known. */
+function holdsOf({ holds }: VerdictGroup): string {
+  if (holds === undefined || holds.length === 0) return '';
+  const parts = holds.slice(0, 20).map(([from, to, row]) => {
+    const rows = formatRanges([[from, to]]);
+    return `${to - from === 1 ? `the file of row ${rows} holds row` : `the files of rows ${rows} hold rows`} ${formatRanges([[row, row + to - from]])}`;
+  });
+  const more = holds.length > 20 ? `; and ${count(holds.length - 20)} more` : '';
+  return `<br><span class="soft small">${escapeHtml(parts.join('; '))}${more}</span>`;
 }
 
 /** Which file holds which row, where numbers do not tell. */
 function numbering(report: Report): string {
   const { placement } = report;
   if (placement === null) return '';
-  const lines = placement.holds
-    .slice(0, ROWS_MOST)
-    .map(
-      ([from, to, row, step]) =>
-        `<tr><td class="n">${formatCount(from)}–${formatCount(to - 1)}</td><td class="n">${formatCount(row)}</td><td class="n">${formatCount(row + (to - from - 1) * step)}</td><td class="n">${formatCount(step)}</td></tr>`,
-    );
-  const how =
-    placement.ranks === null
-      ? 'No rule was found.'
-      : `Dealt to ${formatCount(placement.ranks)} ranks in turn${placement.batch === null ? '' : `, in batches of ${formatCount(placement.batch)}`}.`;
-  return `<section><h2>Which file holds which row</h2><p class="soft">${how} Every verdict on this page is by content.</p><div class="scroll"><table><thead><tr><th scope="col" class="n">Numbers</th><th scope="col" class="n">First row</th><th scope="col" class="n">Last row</th><th scope="col" class="n">Step</th></tr></thead><tbody>${lines.join('')}</tbody></table></div>${cut(placement.holds.length)}</section>`;
+  const rows = placement.holds.slice(0, ROWS_MOST).map(([from, to, row, step]) => ({
+    cells: [formatRanges([[from, to]]), String(row), String(row + (to - from - 1) * step), String(step)],
+  }));
+  const title = 'Which file holds which row';
+  const columns = ['Numbers', 'First row', 'Last row', 'Step'].map((name) => ({ name, kind: 'number' as const }));
+  return sectionHtml(
+    'numbering',
+    title,
+    `<p class="soft">${dealt(placement)} Every verdict on this page is by content.</p>${tableHtml(title, columns, rows)}${cut(placement.holds.length + placement.holdsLeftOut)}${oddNumbers(placement)}`,
+  );
 }
 
-/** What the machine's own logs say of the end. */
-function ending(report: Report): string {
-  const events = report.crash?.logEvents ?? [];
-  const unread = report.crash?.logsNotRead ?? [];
-  if (events.length === 0) return '';
-  const lines = events.map(
-    (event) =>
-      `<tr><td>${escapeHtml(event.at ?? 'unknown')}</td><td>${event.kind}</td><td class="wide path">${escapeHtml(event.text)}</td><td class="path">${escapeHtml(event.source)}</td></tr>`,
-  );
-  const left =
-    unread.length === 0
-      ? ''
-      : `<p class="soft small">Not read: ${escapeHtml(unread.map(({ path, why }) => `${path} (${why})`).join('; '))}</p>`;
-  return `<section><h2>What the machine's logs say</h2><div class="scroll"><table><thead><tr><th scope="col">Time</th><th scope="col">Kind</th><th scope="col">Line</th><th scope="col">Log</th></tr></thead><tbody>${lines.join('')}</tbody></table></div>${left}</section>`;
+function dealt(placement: Placement): string {
+  if (placement.ranks === null) return 'No rule was found.';
+  const batch = placement.batch === null ? '' : `, in batches of ${count(placement.batch)}`;
+  const starts = placement.starts
+    .slice(0, 16)
+    .map((start, rank) => `rank ${rank} ${start === null ? 'has no file' : `from number ${start}`}`);
+  const more = placement.starts.length > 16 ? ` and ${count(placement.starts.length - 16)} more` : '';
+  return `Dealt to ${many(placement.ranks, 'rank')} in turn${batch}: ${starts.join(', ')}${more}.`;
+}
+
+function oddNumbers({ strangers, copies }: Placement): string {
+  const parts: string[] = [];
+  if (strangers.length > 0) parts.push(`Numbers whose row is not in this dataset, or cannot be told: ${rowsHtml(strangers, 40)}.`);
+  if (copies.length > 0) parts.push(`Numbers whose row another file holds, too: ${rowsHtml(copies, 40)}.`);
+  return parts.map((part) => `<p class="small">${part}</p>`).join('');
 }
 
 function folders(report: Report): string {
   if (report.folders.length < 2) return '';
   const kinds = VERDICT_KINDS.filter((kind) => report.totals[kind] > 0);
-  const lines = report.folders
-    .slice(0, ROWS_MOST)
-    .map(
-      (folder, index) =>
-        `<tr id="folder-${index}"><td class="path">${escapeHtml(folder.path)}</td><td class="n">${formatCount(folder.from)}–${formatCount(folder.to - 1)}</td><td class="n">${formatCount(folder.files)}</td>${kinds
-          .map(
-            (kind) => `<td class="n">${folder.counts[kind] === 0 ? '<span class="soft">0</span>' : formatCount(folder.counts[kind])}</td>`,
-          )
-          .join('')}</tr>`,
-    );
-  return `<section><h2>Every folder</h2><div class="scroll"><table><thead><tr><th scope="col">Folder</th><th scope="col" class="n">Rows</th><th scope="col" class="n">Files</th>${kinds
-    .map((kind) => `<th scope="col" class="n">${kind}</th>`)
-    .join('')}</tr></thead><tbody>${lines.join('')}</tbody></table></div>${cut(report.folders.length)}</section>`;
+  const shown = report.folders.slice(0, ROWS_MOST);
+  const parts = ascending(shown)
+    ? rowParts(
+        report,
+        shown.map(({ from, to }) => [from, to]),
+      )
+    : [];
+  const rows = shown.map((folder, index) => ({
+    id: `folder-${index}`,
+    cells: [
+      pathHtml(folder.path === '' ? '.' : folder.path),
+      formatRanges([[folder.from, folder.to]]),
+      count(folder.files),
+      ...kinds.map((kind) => (folder.counts[kind] === 0 ? '<span class="soft">0</span>' : count(folder.counts[kind]))),
+      unsound(parts[index]),
+    ],
+  }));
+  const title = 'Every folder';
+  const columns = [
+    { name: 'Folder' },
+    ...['Rows', 'Files', ...kinds].map((name) => ({ name, kind: 'number' as const })),
+    { name: 'Not sound', kind: 'wide' as const },
+  ];
+  return sectionHtml('folders', title, `${tableHtml(title, columns, rows)}${cut(report.folders.length)}`);
+}
+
+function ascending(shown: Report['folders']): boolean {
+  return shown.every((folder, at) => folder.from >= (shown[at - 1]?.to ?? 0));
+}
+
+/** Names the rows of a folder that are not sound, the first few of them. */
+function unsound(part: RowPart | undefined): string {
+  if (part === undefined) return '';
+  const bad = VERDICT_KINDS.reduce((sum, kind) => sum + (kind === 'sound' ? 0 : part.counts[kind]), 0);
+  const named = part.unsound.map(({ kind, range }) => `${formatRanges([range])} ${kind}`);
+  const more = bad > countOf(part.unsound.map(({ range }) => range)) ? ', …' : '';
+  return `<span class="small">${escapeHtml(named.join(', '))}${more}</span>`;
+}
+
+const SEGMENTS_MOST = 200;
+
+/** Which engine state made which rows. */
+function segments(report: Report): string {
+  if (report.segments.length === 0) return '';
+  const rows = report.segments.slice(0, SEGMENTS_MOST).map((segment) => ({
+    cells: [
+      `<span class="path">${escapeHtml(segment.id)}</span>`,
+      count(countOf(segment.ranges)),
+      rowsHtml(segment.ranges, 20),
+      Object.entries(segment.state)
+        .map(([key, value]) => `<span class="soft">${escapeHtml(key)}</span> ${escapeHtml(value)}`)
+        .join('<br>'),
+    ],
+  }));
+  const title = 'Segments: which engine made which rows';
+  const columns = [
+    { name: 'Segment' },
+    { name: 'Rows', kind: 'number' as const },
+    { name: 'Which' },
+    { name: 'State', kind: 'wide' as const },
+  ];
+  return sectionHtml('segments', title, `${tableHtml(title, columns, rows)}${cut(report.segments.length, SEGMENTS_MOST)}`);
 }
 
 function extras(report: Report): string {
   if (report.extras.length === 0) return '';
-  const lines = report.extras
-    .slice(0, ROWS_MOST)
-    .map(
-      (extra) =>
-        `<tr><td class="wide path">${escapeHtml(extra.path)}</td><td>${extra.kind}</td><td class="n">${extra.kind === 'empty-folder' ? '' : formatBytes(extra.bytes)}</td></tr>`,
-    );
+  const rows = report.extras.slice(0, ROWS_MOST).map((extra) => ({
+    cells: [pathHtml(extra.path), escapeHtml(extra.kind), extra.kind === 'empty-folder' ? '' : size(extra.bytes)],
+  }));
   const bytes = report.extras.reduce((sum, extra) => sum + extra.bytes, 0);
-  return `<section><h2>Not a row's file</h2><p class="soft">${formatCount(report.extras.length)} things, ${formatBytes(bytes)}. They were counted and left as they are.</p><div class="scroll"><table><thead><tr><th scope="col">Path</th><th scope="col">Kind</th><th scope="col" class="n">Size</th></tr></thead><tbody>${lines.join('')}</tbody></table></div>${cut(report.extras.length)}</section>`;
+  const kinds = new Map<string, number>();
+  for (const { kind } of report.extras) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const named = [...kinds].sort((a, b) => b[1] - a[1]).map(([kind, number]) => `${count(number)} ${escapeHtml(kind)}`);
+  const title = "Not a row's file";
+  return sectionHtml(
+    'extras',
+    title,
+    `<p class="soft">${many(report.extras.length, 'thing')}, ${size(bytes)}: ${named.join(', ')}. They were counted and left as they are.</p>${tableHtml(
+      title,
+      [{ name: 'Path', kind: 'wide' }, { name: 'Kind' }, { name: 'Size', kind: 'number' }],
+      rows,
+    )}${cut(report.extras.length)}`,
+  );
 }
 
-function cut(count: number): string {
-  return count > ROWS_MOST ? `<p class="soft small">${formatCount(count - ROWS_MOST)} more are in the document inside this page.</p>` : '';
+function cut(length: number, most = ROWS_MOST): string {
+  return length > most
+    ? `<p class="soft small">${count(length - most)} more are in the document inside this page, or counted there.</p>`
+    : '';
 }
 
 function facts(report: Report): string {
-  const lines: [string, string][] = [];
-  const { dataset, run, crash, layout, totals, space, pace } = report;
-  lines.push(['Files', `${formatCount(totals.files)}, ${formatBytes(totals.bytes)} (listing)`]);
-  lines.push([
-    'Dataset',
-    dataset === null
-      ? 'none given, none remembered'
-      : `${dataset.path}, ${formatCount(dataset.rows)} rows, fingerprint ${dataset.identity.slice(0, 16)}…`,
-  ]);
-  lines.push(['Run', run === null ? 'no record of a run here' : `${run.id}, since ${run.createdAt}`]);
-  lines.push(['Layout', `${layout.name}: ${layout.pattern}, ${formatCount(layout.groupSize)} rows a folder, ${layout.codec}`]);
+  const { dataset, run, layout, totals, space } = report;
+  const lines: [string, string][] = [
+    ['Files', `${many(totals.files, 'file')}, ${size(totals.bytes)} <span class="soft">(listing)</span>`],
+    [
+      'Dataset',
+      dataset === null
+        ? 'none given, none remembered: how many rows there should be is not known'
+        : `${pathHtml(dataset.path)}, ${many(dataset.rows, 'row')}, fingerprint <code>${escapeHtml(dataset.identity)}</code>`,
+    ],
+    ['Run', run === null ? 'no record of a run here' : `<code>${escapeHtml(run.id)}</code>, since ${moment(run.createdAt)}`],
+    ['Layout', `${escapeHtml(layout.name)}: ${pathHtml(layout.pattern)}, ${perFolder(layout.groupSize)}, ${escapeHtml(layout.codec)}`],
+    ['Read', `every file to the level <i>${report.level}</i>`],
+  ];
   for (const { level, ranges } of report.levels)
-    lines.push([`Read to ${level}`, `${formatCount(countOf(ranges))} rows: ${formatRanges(ranges)}`]);
+    lines.push(['', `${many(countOf(ranges), 'row')} to <i>${level}</i>: ${rowsHtml(ranges, 40)}`]);
+  const doubt = countOf(report.suspect);
   lines.push([
     'Bytes in doubt',
-    report.suspect.length === 0 ? 'none' : `${formatCount(countOf(report.suspect))} rows: ${formatRanges(report.suspect)}`,
+    doubt === 0 ? 'none' : `${many(doubt, 'row')}, ${share(doubt, totals.rows)}: ${rowsHtml(report.suspect, 40)}`,
   ]);
-  for (const frontier of report.frontiers)
-    lines.push(['Frontier', `row ${formatCount(frontier.next)} of ${formatCount(frontier.from)}–${formatCount(frontier.to - 1)}`]);
-  if (crash?.lastWrite != null) lines.push(['Last write', `${crash.lastWrite.value} (${crash.lastWrite.source})`]);
-  if (crash?.bootedAt != null) lines.push(['Host booted', `${crash.bootedAt.value} (${crash.bootedAt.source})`]);
-  if (crash?.containerStartedAt != null)
-    lines.push(['Container started', `${crash.containerStartedAt.value} (${crash.containerStartedAt.source})`]);
-  if (crash?.cause != null) lines.push(['How it ended', `${crash.cause.value} (${crash.cause.source})`]);
-  if (crash?.suspectWindow != null) {
-    const { value, source } = crash.suspectWindow;
-    lines.push(['Suspect window', `${value.from} to ${value.to} (${source})`]);
-  }
+  lines.push(['Next row', `${report.next} <span class="soft">(one past the highest that has a file)</span>`]);
+  for (const { from, to, next } of report.frontiers.slice(0, 50))
+    lines.push(['Frontier', `row ${next}, of rows ${formatRanges([[from, to]])}`]);
   if (space !== null)
-    lines.push(['Free space', `${formatBytes(space.value.freeBytes)} of ${formatBytes(space.value.totalBytes)} (${space.source})`]);
-  if (pace !== null) lines.push(['Pace', paceText(pace)]);
-  for (const segment of report.segments.slice(0, 50)) {
-    const state = Object.entries(segment.state).map(([key, value]) => `${key} ${value}`);
     lines.push([
-      `Segment ${segment.id.slice(0, 12)}`,
-      `${formatCount(countOf(segment.ranges))} rows: ${formatRanges(segment.ranges)}; ${state.join(', ')}`,
+      'Free space',
+      `${size(space.value.freeBytes)} of ${size(space.value.totalBytes)} <span class="soft">(${escapeHtml(space.source)})</span>`,
     ]);
-  }
-  if (report.digest !== null) lines.push(['Digest of the sound rows', report.digest]);
-  return `<section><h2>Where the numbers come from</h2><dl class="facts">${lines.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>`;
+  if (report.digest !== null) lines.push(['Digest of the sound rows', `<code>${escapeHtml(report.digest)}</code>`]);
+  return sectionHtml('facts', 'Where the numbers come from', factsHtml(lines));
 }
 
-function paceText(pace: Pace): string {
-  const parts: string[] = [];
-  if (pace.plateau !== null) parts.push(`${pace.plateau.toPrecision(3)}/s at the plateau`);
-  if (pace.whole !== null) parts.push(`${pace.whole.toPrecision(3)}/s over all`);
-  if (pace.stallCount > 0) {
-    const [longest] = pace.stalls;
-    parts.push(
-      `${formatCount(pace.stallCount)} ${pace.stallCount === 1 ? 'pause' : 'pauses'}, ${formatSeconds(pace.stalledSeconds)} in all${longest === undefined ? '' : `, the longest from ${longest.from} to ${longest.to}`}`,
-    );
-  }
-  return `${parts.join('; ')} (${pace.source})`;
+function perFolder(groupSize: number): string {
+  return groupSize === 0 ? 'all rows in one folder' : `${many(groupSize, 'row')} a folder`;
 }

@@ -1,94 +1,41 @@
-import type { FolderAccount, Report } from '../core/report.ts';
-import { formatCount } from '../core/units.ts';
+import { countOf, formatRanges, type IndexRange } from '../core/ranges.ts';
+import type { Report } from '../core/report.ts';
 import { VERDICT_KINDS, type VerdictKind } from '../core/verdict.ts';
-import { escapeHtml } from './html.ts';
+import { count, many } from './figures.ts';
+import { escapeHtml, sectionHtml } from './html.ts';
+import { shardMap } from './report-cells.ts';
+import { inWords, keyOf, round } from './verdict-marks.ts';
 
-export const LETTERS: Readonly<Record<VerdictKind, string>> = {
-  sound: 'S',
-  missing: 'M',
-  torn: 'T',
-  corrupt: 'C',
-  drifted: 'D',
-  poisoned: 'P',
-  unreadable: 'U',
+const MEANINGS: Readonly<Record<VerdictKind, string>> = {
+  sound: 'passed every check of the level',
+  missing: 'has no file',
+  torn: 'its structure is broken',
+  corrupt: 'its checksum is wrong',
+  drifted: 'holds another row than its name says',
+  poisoned: 'whole, and no hidden state: NaN, Inf, zeros, a wrong shape',
+  unreadable: 'the machine would not say',
 };
 
-type Counts = Readonly<Record<VerdictKind, number>>;
-
-/** The patterns, once for all drawings of the page. */
-export const PATTERNS = `<svg width="0" height="0" aria-hidden="true" focusable="false"><defs>
-${pattern('missing', '<path class="m-missing" d="M-2 2 2 -2M0 8 8 0M6 10 10 6"/>')}
-${pattern('torn', '<path class="m" d="M-2 6 2 10M0 0 8 8M6 -2 10 2"/>')}
-${pattern('corrupt', '<path class="m" d="M0 0 8 8M8 0 0 8"/>')}
-${pattern('drifted', '<circle class="m-dot" cx="2" cy="2" r="1.3"/><circle class="m-dot" cx="6" cy="6" r="1.3"/>')}
-${pattern('poisoned', '<path class="m" d="M2 0V8M6 0V8"/>')}
-${pattern('unreadable', '<path class="m" d="M0 2H8M0 6H8"/>')}
-</defs></svg>`;
-
-function pattern(kind: VerdictKind, marks: string): string {
-  return `<pattern id="p-${kind}" width="8" height="8" patternUnits="userSpaceOnUse"><rect class="b-${kind}" width="8" height="8"/>${marks}</pattern>`;
-}
-
-/** A square in a verdict's colour, pattern and letter. */
-export function keyOf(kind: VerdictKind): string {
-  return `<svg class="key" viewBox="0 0 16 16" aria-hidden="true"><rect class="${kind === 'sound' ? 'v-sound' : `b-${kind}`}" width="16" height="16" rx="3"/><text class="letter on-${kind}" x="8" y="11" text-anchor="middle">${LETTERS[kind]}</text></svg>`;
-}
-
-/** Shares side by side, in per cent so that the patterns keep their form; whatever is there is at least wide enough to be seen. */
-export function shareBar(counts: Counts, rows: number, className: string): string {
-  const rects = segments(counts, rows).map(
-    ({ kind, at, size }) => `<rect class="v-${kind}" x="${round(at)}%" width="${round(size)}%" height="100%"/>`,
+/** Where in the dataset things are: all rows in one strip, then a cell for each folder, with a legend between them. */
+export function mapSection(report: Report): string {
+  const { rows } = report.totals;
+  if (rows === 0) return '';
+  const ends = `<p class="axis"><span>row 0</span><span>${Math.floor(rows / 2)}</span><span>row ${rows - 1}</span></p>`;
+  const legend = VERDICT_KINDS.map((kind) => `<li>${keyOf(kind)}<b>${kind}</b> ${MEANINGS[kind]}</li>`);
+  return sectionHtml(
+    'map',
+    'Map',
+    `<h3>All rows, first to last</h3>
+${rowStrip(report)}${lanes(report)}${ends}
+<ul class="legend" aria-label="Legend">${legend.join('')}${laneKeys(report)}</ul>
+${shardMap(report)}`,
   );
-  return `<svg class="${className}" role="img" aria-label="${escapeHtml(inWords(counts))}">${rects.join('')}</svg>`;
-}
-
-const SEGMENT_LEAST = 1.2;
-
-function segments(counts: Counts, rows: number): { kind: VerdictKind; at: number; size: number }[] {
-  const present = VERDICT_KINDS.filter((kind) => counts[kind] > 0);
-  const raw = present.map((kind) => Math.max(SEGMENT_LEAST, (counts[kind] / Math.max(1, rows)) * 100));
-  const sum = raw.reduce((total, size) => total + size, 0);
-  let at = 0;
-  return present.map((kind, index) => {
-    const size = ((raw[index] ?? 0) / sum) * 100;
-    const segment = { kind, at, size };
-    at += size;
-    return segment;
-  });
-}
-
-export function inWords(counts: Counts): string {
-  return VERDICT_KINDS.filter((kind) => counts[kind] > 0)
-    .map((kind) => `${formatCount(counts[kind])} ${kind}`)
-    .join(', ');
-}
-
-/** A page with more cells than this helps nobody; the table below has all folders. */
-const CELLS_MOST = 1500;
-
-/** One cell a folder, in order of rows; each leads to its line in the table. */
-export function folderMap(folders: readonly FolderAccount[]): string {
-  const cells = folders.slice(0, CELLS_MOST).map((folder, index) => {
-    const rows = folder.to - folder.from;
-    const worst = worstOf(folder.counts);
-    const label = worst === 'sound' ? 'all sound' : `${formatCount(folder.counts[worst])} ${worst}`;
-    return `<li><a href="#folder-${index}" title="${escapeHtml(`${folder.path}: ${inWords(folder.counts)}`)}">${shareBar(folder.counts, rows, 'cell')}${formatCount(folder.from)}<br>${escapeHtml(label)}</a></li>`;
-  });
-  const more = folders.length > CELLS_MOST ? `<p class="soft small">and ${formatCount(folders.length - CELLS_MOST)} more folders</p>` : '';
-  return `<ol class="map">${cells.join('')}</ol>${more}`;
-}
-
-/** What a person should look at first. */
-const WORST: readonly VerdictKind[] = ['torn', 'corrupt', 'poisoned', 'drifted', 'unreadable', 'missing', 'sound'];
-
-function worstOf(counts: Counts): VerdictKind {
-  return WORST.find((kind) => counts[kind] > 0) ?? 'sound';
 }
 
 const BINS = 600;
 
 /** All rows from left to right, a few dozen to a column; the smallest part of a column stays visible. */
-export function rowStrip(report: Report): string {
+function rowStrip(report: Report): string {
   const { rows } = report.totals;
   const bins = Math.max(1, Math.min(BINS, rows));
   const counts = Array.from({ length: bins }, () => new Float64Array(VERDICT_KINDS.length));
@@ -136,6 +83,68 @@ function columnOf(column: Float64Array): string {
     .join('');
 }
 
-function round(value: number): string {
-  return value.toFixed(2).replace(/\.?0+$/, '');
+interface Lane {
+  readonly className: string;
+  readonly name: string;
+  readonly text: string;
+  readonly ranges: readonly IndexRange[];
+}
+
+/** What the verdicts do not show: which rows were read deeper, which bytes are in doubt, and how far each writer came. */
+function lanesOf(report: Report): Lane[] {
+  const lanes: Lane[] = report.levels.map(({ level, ranges }) => ({
+    className: 'deep',
+    name: `read to ${level}`,
+    text: `${many(countOf(ranges), 'row')}: ${formatRanges(ranges, 4)}`,
+    ranges,
+  }));
+  if (report.suspect.length > 0) {
+    const text = `${many(countOf(report.suspect), 'row')}: ${formatRanges(report.suspect, 4)}`;
+    lanes.push({ className: 'doubt', name: 'bytes in doubt', text, ranges: report.suspect });
+  }
+  const fronts = report.frontiers.filter(({ next, from }) => next > from);
+  if (fronts.length > 0) {
+    const named = fronts.slice(0, 8).map(({ next }) => String(next));
+    const text = `row ${named.join(', ')}${fronts.length > 8 ? ` and ${count(fronts.length - 8)} more` : ''}`;
+    const name = fronts.length === 1 ? 'frontier' : 'frontiers';
+    lanes.push({ className: 'front', name, text, ranges: fronts.map(({ next }) => [next, next + 1]) });
+  }
+  return lanes;
+}
+
+/** A mark narrower than this, in per cent, cannot be seen. */
+const MARK_LEAST = 0.25;
+
+function lanes(report: Report): string {
+  const { rows } = report.totals;
+  return lanesOf(report)
+    .map(({ className, name, text, ranges }) => {
+      const marks = merged(ranges, rows).map(
+        ([x, width]) => `<rect class="${className}" x="${round(x)}%" width="${round(width)}%" height="100%"/>`,
+      );
+      return `<svg class="lane" role="img" aria-label="${escapeHtml(`${name}, ${text}`)}">${marks.join('')}</svg>`;
+    })
+    .join('');
+}
+
+/** Ranges as marks, drawn once where they would lie on each other. */
+function merged(ranges: readonly IndexRange[], rows: number): [number, number][] {
+  const marks: [number, number][] = [];
+  for (const [from, to] of ranges) {
+    const x = Math.min(100 - MARK_LEAST, (from / rows) * 100);
+    const end = Math.max(x + MARK_LEAST, (to / rows) * 100);
+    const last = marks.at(-1);
+    if (last !== undefined && x <= last[0] + last[1] + MARK_LEAST) last[1] = Math.max(last[1], end - last[0]);
+    else marks.push([x, end - x]);
+  }
+  return marks;
+}
+
+function laneKeys(report: Report): string {
+  return lanesOf(report)
+    .map(
+      ({ className, name, text }) =>
+        `<li><svg class="key" viewBox="0 0 16 16" aria-hidden="true"><rect class="${className}" y="5" width="16" height="6"/></svg><b>${name}</b> ${escapeHtml(text)}</li>`,
+    )
+    .join('');
 }

@@ -138,14 +138,74 @@ describe('the report page', () => {
 
   it('says which file holds which row where numbers do not, and what the machine’s logs said', () => {
     const page = renderReportPage(report('plain'));
-    expect(page).toContain('Dealt to 2 ranks in turn, in batches of 4.');
+    expect(page).toContain('Dealt to 2 ranks in turn, in batches of 4: rank 0 from number 0, rank 1 from number 5.');
     expect(page).toContain('<td>io-error</td>');
-    expect(page).toContain('1 pause, 1 h in all');
+    expect(page).toContain('1 pause, 1\u00a0h in all');
     expect(renderReportPage(report('plain', { placement: null }))).not.toContain('Which file holds which row');
   });
 
   it('gives no percentage without a dataset', () => {
     expect(renderReportPage(report('plain', { dataset: null }))).not.toMatch(/\d %/);
     expect(renderReport(report('plain', { dataset: null }))).not.toMatch(/\d %|To finish/);
+  });
+
+  it('has every id once, even where a code was found twice', () => {
+    const [finding] = report('plain').findings;
+    const twice = finding === undefined ? [] : [finding, { ...finding, title: 'another log' }];
+    const ids = [...renderReportPage(report('plain', { findings: twice })).matchAll(/ id="([^"]+)"/g)].map((match) => match[1]);
+    expect(ids).toContain('TM-S01-2');
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('counts one as one, and no folder size as none', () => {
+    const one = { ...counts, sound: 1, missing: 0, torn: 0, rows: 1, files: 1, bytes: 5 };
+    const page = renderReportPage(
+      report('plain', {
+        totals: one,
+        dataset: { path: 'd.jsonl', rows: 1, identity: 'ab' },
+        layout: { name: 'flat', pattern: '{index}', codec: 'x', groupSize: 0 },
+      }),
+    );
+    expect(page).toContain('<h1>The one row is done</h1>');
+    expect(page).toContain('all rows in one folder');
+    expect(page).not.toMatch(/\b[01] (rows a folder|rows|files|samples)\b/);
+  });
+
+  it('says what is in doubt, what was read deeper, which engine made what, and which logs could not be read', () => {
+    const page = renderReportPage(
+      report('plain', { suspect: [[0, 2]], segments: [{ id: 'e0', ranges: [[0, 3]], state: { build: '0.22.1' } }] }),
+    );
+    expect(page).toContain('2 suspect: bytes not proved yet');
+    expect(page).toContain('<svg class="lane" role="img" aria-label="bytes in doubt, 2 rows: 0-1">');
+    expect(page).toContain('2 rows to <i>content</i>: <span class="path">4-5</span>');
+    expect(page).toContain('<span class="soft">build</span> 0.22.1');
+    expect(page).toContain('Logs not read: plain (plain)');
+  });
+
+  it('stays small whatever the report holds: the document, and at most a megabyte beside it', () => {
+    const holes = Array.from({ length: 100_000 }, (_, at): [number, number] => [at * 10, at * 10 + 9]);
+    const lost = Array.from({ length: 100_000 }, (_, at): [number, number] => [at * 10 + 9, at * 10 + 10]);
+    const folders = Array.from({ length: 5000 }, (_, at) => ({
+      path: `rows_${at * 200}-${at * 200 + 200}`,
+      from: at * 200,
+      to: at * 200 + 200,
+      files: 180,
+      counts: { ...counts, sound: 180, missing: 20, torn: 0 },
+    }));
+    const large = report('plain', {
+      totals: { ...counts, sound: 900_000, missing: 100_000, torn: 0, rows: 1_000_000, files: 900_000, bytes: 1e12 },
+      folders,
+      suspect: holes,
+      levels: [{ level: 'content', ranges: lost }],
+      extras: Array.from({ length: 10_000 }, (_, at) => ({ path: `t/${at}.tmp`, kind: 'temp' as const, bytes: at })),
+      verdicts: [
+        { verdict: 'sound', reason: 'checked', ranges: holes, count: 900_000 },
+        { verdict: 'missing', reason: 'failed', ranges: lost, count: 100_000 },
+      ],
+    });
+    const page = renderReportPage(large);
+    expect(page.length - JSON.stringify(large).length).toBeLessThan(1_000_000);
+    // Too many folders for a cell each: equal parts, and the counts are still those of the report.
+    expect(page).toContain('aria-label="rows 0 to 19999: 18\u00a0000 sound, 2\u00a0000 missing"');
   });
 });
