@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { reclaimableBytes } from '../core/reclaimable.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { FileStore, Host } from '../host/host.ts';
 import { listLeases } from '../ledger/lease.ts';
@@ -21,6 +22,7 @@ export interface PurgeOptions {
 export interface Purged {
   /** Absolute. */
   readonly path: string;
+  /** What the disk gives back, not what the file is said to have: a torn capture has its full size and mostly holes. */
   readonly bytes: number;
 }
 
@@ -94,7 +96,10 @@ async function orphanCaptures(host: Host, ledger: LedgerReader, root: string): P
   // A copy of the folder has the same digits in its names, and the original may be at work.
   return settings === null || settings.output !== root
     ? []
-    : [...(await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId)))];
+    : (await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId))).map((capture) => ({
+        path: capture.path,
+        bytes: capture.reclaimableBytes,
+      }));
 }
 
 async function filesIn(files: FileStore, root: string, folder: string, wanted: (name: string) => boolean): Promise<Purged[]> {
@@ -102,7 +107,8 @@ async function filesIn(files: FileStore, root: string, folder: string, wanted: (
   for (const entry of (await files.list(`${root}/${folder}`)) ?? []) {
     if (entry.kind !== 'file' || !entry.openable || !wanted(entry.name)) continue;
     const path = `${root}/${folder}/${entry.name}`;
-    found.push({ path, bytes: (await files.stat(path))?.bytes ?? 0 });
+    const stat = await files.stat(path);
+    found.push({ path, bytes: stat === null ? 0 : reclaimableBytes(stat) });
   }
   return found;
 }

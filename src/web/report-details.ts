@@ -81,8 +81,8 @@ function extras(report: Report): string {
       (extra) =>
         `<tr><td class="wide path">${escapeHtml(extra.path)}</td><td>${extra.kind}</td><td class="n">${extra.kind === 'empty-folder' ? '' : formatBytes(extra.bytes)}</td></tr>`,
     );
-  const bytes = report.extras.reduce((sum, extra) => sum + extra.bytes, 0);
-  return `<section><h2>Not a row's file</h2><p class="soft">${formatCount(report.extras.length)} things, ${formatBytes(bytes)}. They were counted and left as they are.</p><div class="scroll"><table><thead><tr><th scope="col">Path</th><th scope="col">Kind</th><th scope="col" class="n">Size</th></tr></thead><tbody>${lines.join('')}</tbody></table></div>${cut(report.extras.length)}</section>`;
+  const bytes = report.extras.reduce((sum, extra) => sum + extra.reclaimableBytes, 0);
+  return `<section><h2>Not a row's file</h2><p class="soft">${formatCount(report.extras.length)} things, ${formatBytes(bytes)} on the disk. They were counted and left as they are.</p><div class="scroll"><table><thead><tr><th scope="col">Path</th><th scope="col">Kind</th><th scope="col" class="n">Size</th></tr></thead><tbody>${lines.join('')}</tbody></table></div>${cut(report.extras.length)}</section>`;
 }
 
 function cut(count: number): string {
