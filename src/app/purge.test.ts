@@ -100,3 +100,15 @@ it('counts a hole without any byte as nothing', async () => {
   truncateSync(path, APPARENT_BYTES);
   expect(await purge(host, folder, { quarantine: false, dryRun: false, cwd: place })).toEqual([{ path, bytes: 0 }]);
 });
+
+it('refuses where the lease of an unfinished start cannot be read: its driver may still write', async () => {
+  const writer = await openRunWriter(host, folder, { takeOver: false });
+  sparse(join(folder, 'rows_0-3/data_1.ckpt.tidemark-L1.9.tmp'));
+  writeFileSync(join(folder, `.tidemark/leases/run.${writer.journal.lease}`), '');
+  const asked = purge(host, folder, { quarantine: false, dryRun: false, cwd: place });
+  await expect(asked).rejects.toMatchObject({ code: 'run-unknown-holder', hint: expect.stringContaining('--take-over') });
+  const report = await assessAt(host, folder, { dataset: null, model: null, level: 'names', cwd: place });
+  expect(report.findings.find(({ code }) => code === 'TM-L06')?.title).toBe('who holds the run cannot be told');
+  await writer.close();
+  expect(await purge(host, folder, { quarantine: false, dryRun: true, cwd: place })).toHaveLength(1);
+});

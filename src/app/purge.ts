@@ -4,7 +4,7 @@ import { reclaimableBytes } from '../core/reclaimable.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { FileStore, Host } from '../host/host.ts';
 import { listLeases } from '../ledger/lease.ts';
-import type { Holder, LedgerReader } from '../ledger/ledger.ts';
+import type { Holder, LedgerReader, LostHolder } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { type Scope, shardScope } from '../ledger/paths.ts';
 import { parseTemporary } from '../store/temporary.ts';
@@ -53,7 +53,14 @@ function noRun(root: string): TidemarkError {
   });
 }
 
-function heldBy(holder: Holder, root: string): TidemarkError {
+function heldBy(holder: Holder | LostHolder, root: string): TidemarkError {
+  if (holder.alive === 'unreadable') {
+    return new TidemarkError(
+      'run-unknown-holder',
+      `lease run.${holder.lease} of ${root} is not readable and was never released, so nobody can tell whether its driver still runs`,
+      { where: root, hint: `make sure that it is dead and begin: tidemark resume ${root} --take-over` },
+    );
+  }
   const who = `process ${holder.process.pid} on ${holder.process.hostname}`;
   return holder.alive === 'alive'
     ? new TidemarkError('run-locked', `${who} is writing to ${root}; what it has in hand looks like what a crash leaves`, {

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import type { RowRecord, RunJournalRecord } from './ledger.ts';
 
 const digest = z.string().regex(/^[0-9a-f]{32}$/);
+/** Milliseconds that a Date can hold: a report writes them as dates. */
+const time = z.number().min(0).max(8.64e15);
 const uint32 = z.int().min(0).max(0xffffffff);
 
 const rowRecordSchema = z.discriminatedUnion('kind', [
@@ -16,7 +18,7 @@ const rowRecordSchema = z.discriminatedUnion('kind', [
     tokens: z.int().nonnegative(),
     segment: z.string(),
     attempt: z.int().nonnegative(),
-    at: z.number(),
+    at: time,
   }),
   z.object({
     kind: z.literal('failure'),
@@ -25,7 +27,7 @@ const rowRecordSchema = z.discriminatedUnion('kind', [
     message: z.string(),
     attempt: z.int().nonnegative(),
     final: z.boolean(),
-    at: z.number(),
+    at: time,
   }),
   z.object({
     kind: z.literal('set-aside'),
@@ -33,22 +35,22 @@ const rowRecordSchema = z.discriminatedUnion('kind', [
     verdict: z.string(),
     reason: z.string(),
     to: z.string(),
-    at: z.number(),
+    at: time,
   }),
 ]);
 
 const runRecordSchema = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('start'), at: z.number(), argv: z.array(z.string()), facts: z.record(z.string(), z.unknown()) }),
-  z.object({ kind: z.literal('segment'), id: z.string(), at: z.number(), state: z.record(z.string(), z.string()) }),
+  z.object({ kind: z.literal('start'), at: time, argv: z.array(z.string()), facts: z.record(z.string(), z.unknown()) }),
+  z.object({ kind: z.literal('segment'), id: z.string(), at: time, state: z.record(z.string(), z.string()) }),
   z.object({
     kind: z.literal('end'),
-    at: z.number(),
+    at: time,
     outcome: z.enum(['complete', 'incomplete', 'interrupted', 'failed']),
     message: z.string(),
   }),
   z.object({
     kind: z.literal('accept'),
-    at: z.number(),
+    at: time,
     ranges: z.array(z.tuple([z.int().nonnegative(), z.int().positive()])),
     reason: z.string(),
   }),

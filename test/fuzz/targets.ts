@@ -1,5 +1,6 @@
 import { gzipTarget } from './gzip-target.ts';
 import { inspectTarget } from './inspect-target.ts';
+import { ledgerTargets } from './ledger-target.ts';
 import { safetensorsTarget } from './safetensors-target.ts';
 import { loadSeeds } from './seeds.ts';
 import type { FuzzTarget } from './target.ts';
@@ -19,5 +20,6 @@ export async function loadTargets(): Promise<readonly FuzzTarget[]> {
     jsonlTarget(),
     configTarget(),
     modelConfigTarget(),
+    ...(await ledgerTargets()),
   ];
 }
