@@ -217,7 +217,7 @@ function strange(random: Random, text: string): string {
     '[[5,3]]',
     '[0]',
   ];
-  return text.slice(0, one.index) + `:${oneOf(random, odd)}` + text.slice(one.index + one[0].length);
+  return `${text.slice(0, one.index)}:${oneOf(random, odd)}${text.slice(one.index + one[0].length)}`;
 }
 
 function isJson(text: string): boolean {
