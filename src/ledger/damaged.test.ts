@@ -55,6 +55,15 @@ describe('a journal', () => {
     }
   });
 
+  it('is not closed by the last word of another', async () => {
+    const own = bytesOf('journal/run.3.log');
+    const last = (name: string): Uint8Array => encodeLine(parseLines(bytesOf(name)).values.at(-1));
+    for (const other of ['journal/run.2.log', 'journal/shard-0.2.log'])
+      expect((await scopeOf('journal/run.3.log', Buffer.concat([own, last(other)]))).closed).toBe(false);
+    const closing = encodeLine({ kind: 'close', scope: 'run', lease: 3 });
+    expect((await scopeOf('journal/run.3.log', Buffer.concat([own, closing]))).closed).toBe(true);
+  });
+
   it('gives no record whose time no date can hold, and no words of its own to messages', async () => {
     const lines = parseLines(bytesOf('journal/run.3.log')).values as Readonly<Record<string, unknown>>[];
     const withLines = (change: (line: Readonly<Record<string, unknown>>) => object): Buffer =>

@@ -22,6 +22,8 @@ const headerSchema = z.object({
   previous: fenceSchema.nullable(),
 });
 
+const closeSchema = z.object({ kind: z.literal('close'), scope: z.string(), lease: z.int() });
+
 type Header = z.infer<typeof headerSchema>;
 type Fence = z.infer<typeof fenceSchema>;
 
@@ -78,7 +80,7 @@ export async function readScope(
     }
     const { values } = parseLines(bytes, isOtherFile);
     if (link === null) {
-      closed = journal.lease === leases.at(-1) && isClose(values.at(-1));
+      closed = journal.lease === leases.at(-1) && isCloseOf(values.at(-1), scope, journal.lease);
       fence = { lease: journal.lease, bytes: counted, sha256: sha256(bytes) };
     }
     chain.push({ lease: journal.lease, values: values.slice(1).filter((value) => !isClose(value)) });
@@ -199,7 +201,7 @@ class GroupJournal implements JournalWriter {
   }
 
   async close(): Promise<void> {
-    await this.#appendLine(encodeLine({ kind: 'close' }));
+    await this.#appendLine(encodeLine({ kind: 'close', scope: this.scope, lease: this.lease }));
     await this.#file.close();
   }
 
@@ -233,6 +235,12 @@ class GroupJournal implements JournalWriter {
 /** Behind the header every line is a record. One with a `format` begins another file, which a repaired filesystem may have put behind this one. */
 function isOtherFile(line: unknown, index: number): boolean {
   return index > 0 && typeof line === 'object' && line !== null && 'format' in line;
+}
+
+/** Only a journal's own last word lets others in: the end of another's may come to stand behind it. */
+function isCloseOf(record: unknown, scope: Scope, lease: number): boolean {
+  const parsed = closeSchema.safeParse(record);
+  return parsed.success && parsed.data.scope === scope && parsed.data.lease === lease;
 }
 
 function isClose(record: unknown): boolean {
