@@ -73,6 +73,12 @@ describe('a journal', () => {
       withLines((line) => (line.kind === 'accept' ? { ...line, at: 1e308 } : line)),
     );
     expect((await timeless.history()).records.filter((record) => record.kind === 'accept' && record.lease === 3)).toEqual([]);
+    const wordy = await ledgerWith(
+      'journal/run.3.log',
+      withLines((line) => (line.kind === 'accept' ? { ...line, reason: 'x'.repeat(1_000_000) } : line)),
+    );
+    const [quoted] = (await wordy.history()).records.filter((record) => record.kind === 'accept' && record.lease === 3);
+    expect(quoted?.kind === 'accept' ? quoted.reason.length : 0).toBe(2000);
     for (const key of ['run', 'scope', 'format']) {
       const { problems } = await scopeOf(
         'journal/run.3.log',
