@@ -203,5 +203,5 @@ async function stagedOrphans(
   if (holder !== null && holder.lease !== ownLease && holder.alive !== 'dead') return null;
   const { staging } = settings.engine;
   const orphans = await listOrphanCaptures(host.files, staging, captureOwner(ledger.run.folderId));
-  return { folder: staging, files: orphans.length, bytes: orphans.reduce((sum, orphan) => sum + orphan.bytes, 0) };
+  return { folder: staging, files: orphans.length, bytes: orphans.reduce((sum, orphan) => sum + orphan.reclaimableBytes, 0) };
 }

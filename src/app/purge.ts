@@ -1,9 +1,10 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { reclaimableBytes } from '../core/reclaimable.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { FileStore, Host } from '../host/host.ts';
 import { listLeases } from '../ledger/lease.ts';
-import type { Holder, LedgerReader } from '../ledger/ledger.ts';
+import type { Holder, LedgerReader, LostHolder } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { type Scope, shardScope } from '../ledger/paths.ts';
 import { parseTemporary } from '../store/temporary.ts';
@@ -21,6 +22,7 @@ export interface PurgeOptions {
 export interface Purged {
   /** Absolute. */
   readonly path: string;
+  /** What the disk gives back, not what the file is said to have: a torn capture has its full size and mostly holes. */
   readonly bytes: number;
 }
 
@@ -51,7 +53,14 @@ function noRun(root: string): TidemarkError {
   });
 }
 
-function heldBy(holder: Holder, root: string): TidemarkError {
+function heldBy(holder: Holder | LostHolder, root: string): TidemarkError {
+  if (holder.alive === 'unreadable') {
+    return new TidemarkError(
+      'run-unknown-holder',
+      `lease run.${holder.lease} of ${root} is not readable and was never released, so nobody can tell whether its driver still runs`,
+      { where: root, hint: `make sure that it is dead and begin: tidemark resume ${root} --take-over` },
+    );
+  }
   const who = `process ${holder.process.pid} on ${holder.process.hostname}`;
   return holder.alive === 'alive'
     ? new TidemarkError('run-locked', `${who} is writing to ${root}; what it has in hand looks like what a crash leaves`, {
@@ -94,7 +103,10 @@ async function orphanCaptures(host: Host, ledger: LedgerReader, root: string): P
   // A copy of the folder has the same digits in its names, and the original may be at work.
   return settings === null || settings.output !== root
     ? []
-    : [...(await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId)))];
+    : (await listOrphanCaptures(host.files, settings.engine.staging, captureOwner(run.folderId))).map((capture) => ({
+        path: capture.path,
+        bytes: capture.reclaimableBytes,
+      }));
 }
 
 async function filesIn(files: FileStore, root: string, folder: string, wanted: (name: string) => boolean): Promise<Purged[]> {
@@ -102,7 +114,8 @@ async function filesIn(files: FileStore, root: string, folder: string, wanted: (
   for (const entry of (await files.list(`${root}/${folder}`)) ?? []) {
     if (entry.kind !== 'file' || !entry.openable || !wanted(entry.name)) continue;
     const path = `${root}/${folder}/${entry.name}`;
-    found.push({ path, bytes: (await files.stat(path))?.bytes ?? 0 });
+    const stat = await files.stat(path);
+    found.push({ path, bytes: stat === null ? 0 : reclaimableBytes(stat) });
   }
   return found;
 }

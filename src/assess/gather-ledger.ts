@@ -1,7 +1,7 @@
 import { mergeRanges } from '../core/ranges.ts';
 import type { RowTable } from '../format/row-table.ts';
 import type { LedgerReader, ShardState } from '../ledger/ledger.ts';
-import type { HolderSeen, LedgerSeen, StartSeen } from './gathered.ts';
+import type { HolderSeen, LedgerSeen, LostHolderSeen, StartSeen } from './gathered.ts';
 
 const DIFFERENCES_MOST = 20;
 /** Failed rows are listed by index up to here, for each class. */
@@ -100,7 +100,8 @@ export async function gatherLedger(
   };
 }
 
-function holderSeen(holder: NonNullable<Awaited<ReturnType<LedgerReader['holder']>>>): HolderSeen {
+function holderSeen(holder: NonNullable<Awaited<ReturnType<LedgerReader['holder']>>>): HolderSeen | LostHolderSeen {
+  if (holder.alive === 'unreadable') return { lease: holder.lease, alive: holder.alive };
   return {
     hostname: holder.process.hostname,
     pid: holder.process.pid,

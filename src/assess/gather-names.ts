@@ -1,3 +1,4 @@
+import { reclaimableBytes } from '../core/reclaimable.ts';
 import type { Extra } from '../core/report.ts';
 import type { DirectoryEntry, FileReader } from '../host/host.ts';
 import type { Layout } from '../store/store.ts';
@@ -167,23 +168,27 @@ export async function gatherExtras(
     if (path !== '' && !path.startsWith(OUR_FOLDER) && !expected.has(path)) found.push({ path, kind: 'empty-folder' });
   }
   found.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
-  const sizes = new Map<string, number>();
+  const sizes = new Map<string, ExtraSize>();
   await pooled(found.slice(0, EXTRAS_MOST), options.width, async ({ path, kind }) => {
     if (kind !== 'empty-folder') sizes.set(path, await sizeOf(options, path));
   });
-  const extras = found.slice(0, EXTRAS_MOST).map(({ path, kind }) => ({ path, kind, bytes: sizes.get(path) ?? 0 }));
+  const extras = found.slice(0, EXTRAS_MOST).map(({ path, kind }) => ({ path, kind, ...(sizes.get(path) ?? NO_SIZE) }));
   return { extras, leftOut: found.length - extras.length };
 }
 
-async function sizeOf(options: ExtrasOptions, path: string): Promise<number> {
+type ExtraSize = Pick<Extra, 'bytes' | 'reclaimableBytes'>;
+
+const NO_SIZE: ExtraSize = { bytes: 0, reclaimableBytes: 0 };
+
+async function sizeOf(options: ExtrasOptions, path: string): Promise<ExtraSize> {
   try {
     const full = `${options.folder}/${path}`;
     const stat = await options.guard.run(`looking at ${full}`, STAT_LIMIT_MS, () => options.files.stat(full));
-    return stat === null || stat.kind === 'directory' ? 0 : stat.bytes;
+    return stat === null || stat.kind === 'directory' ? NO_SIZE : { bytes: stat.bytes, reclaimableBytes: reclaimableBytes(stat) };
   } catch (error) {
     // The size of what the machine will not show is no part of any sum; the name stays listed.
     if (refusalOf(error) === null) throw error;
-    return 0;
+    return NO_SIZE;
   }
 }
 

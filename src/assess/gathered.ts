@@ -132,6 +132,12 @@ export interface LengthsSeen {
   readonly others: number;
 }
 
+/** The newest `run` lease was never released, and its file says nothing that checks. */
+export interface LostHolderSeen {
+  readonly lease: number;
+  readonly alive: 'unreadable';
+}
+
 export interface HolderSeen {
   readonly hostname: string;
   readonly pid: number;
@@ -157,7 +163,7 @@ export interface LedgerSeen {
   readonly reserveBytes: number;
   readonly datasetPath: string | null;
   readonly shardRows: number;
-  readonly holder: HolderSeen | null;
+  readonly holder: HolderSeen | LostHolderSeen | null;
   readonly lastStart: StartSeen | null;
   /** The newest run's own last word; null when it left none. */
   readonly lastEnd: { readonly at: number; readonly outcome: string; readonly message: string } | null;

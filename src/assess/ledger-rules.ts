@@ -95,6 +95,15 @@ function journals(context: FindingContext): Finding[] {
 
 function lease(context: FindingContext): Finding[] {
   const holder = context.gathered.ledger?.holder;
+  if (holder?.alive === 'unreadable') {
+    const evidence = `leases/run.${holder.lease} is gone or says nothing that checks, and its journal was never closed`;
+    const remedy: Remedy = {
+      text: 'look for a driver that still writes here; when you are sure that none does, say so',
+      kind: 'decision',
+      commands: [command(context, 'resume', '--take-over')],
+    };
+    return [finding('TM-L06', 'warning', 'who holds the run cannot be told', evidence, remedy)];
+  }
   if (holder === undefined || holder === null || holder.alive !== 'unknown') return [];
   const remedy: Remedy = {
     text: `if pid ${holder.pid} on ${holder.hostname} is dead, say so; two writers at once are refused otherwise`,

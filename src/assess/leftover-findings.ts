@@ -8,8 +8,8 @@ export function leftoverFindings(context: FindingContext): Finding[] {
   const found: Finding[] = [];
   const of = (...kinds: readonly string[]) => gathered.extras.filter((extra) => kinds.includes(extra.kind));
   const ours = of('temp').filter((extra) => /\.tidemark-L\d+\.\d+\.tmp$/.test(extra.path));
-  const sum = (extras: readonly { readonly bytes: number }[]): string =>
-    formatBytes(extras.reduce((bytes, extra) => bytes + extra.bytes, 0));
+  const sum = (extras: readonly { readonly reclaimableBytes: number }[]): string =>
+    formatBytes(extras.reduce((bytes, extra) => bytes + extra.reclaimableBytes, 0));
   const list = (extras: readonly { readonly path: string }[]): string =>
     extras
       .slice(0, 5)
@@ -59,7 +59,7 @@ export function leftoverFindings(context: FindingContext): Finding[] {
       kind: 'decision',
       commands: [command(context, 'assess', '--json')],
     };
-    const title = `${files(foreign.length + gathered.extrasLeftOut)} and folders that are no samples, ${sum(foreign)}`;
+    const title = `${files(foreign.length + gathered.extrasLeftOut)} and folders that are no samples, ${sum(foreign)} on the disk`;
     found.push(finding('TM-S15', 'info', title, `listing: ${list(foreign)}${more}`, remedy));
   }
   return found;

@@ -58,7 +58,7 @@ export const reportSchema = object({
   next: index,
   frontiers: z.array(object({ from: index, to: index, next: index })),
   folders: z.array(object({ path: z.string(), from: index, to: index, files: count, counts })),
-  extras: z.array(object({ path: z.string(), kind: z.string(), bytes })),
+  extras: z.array(object({ path: z.string(), kind: z.string(), bytes, reclaimableBytes: bytes })),
   running: object({ process: z.string(), host: z.string(), since: moment }).nullable(),
   segments: z.array(object({ id: z.string(), ranges, state: z.record(z.string(), z.string()) })),
   crash: object({

@@ -32,6 +32,8 @@ export interface Extra {
     | 'quarantine'
     | 'other';
   readonly bytes: number;
+  /** What the disk gives back when it is removed: holes count for nothing, nor does a file that has another name. */
+  readonly reclaimableBytes: number;
 }
 
 export interface VerdictGroup {

@@ -9,13 +9,29 @@ import { appendLists, type ListShape, listShape } from './parquet-lists.ts';
 import { thriftBytes } from './parquet-thrift.ts';
 import { readCoded, readLevels, readValues, type Values } from './parquet-values.ts';
 import { zstdFrameAt } from './zstd-frames.ts';
+import { unpackFrame } from './zstd-unpack.ts';
 
 /** Writers aim at 1 MiB; one that never ends a page makes a file that cannot be read with bounded memory. */
 const PAGE_BYTES_MOST = 256 * 1024 * 1024;
 const PAGE_VALUES_MOST = 16 * 1024 * 1024;
+/** A page without a stated size may fill all but one byte of its last block. */
+const ZSTD_BLOCK_BYTES = 128 * 1024;
+/** Values of the rows that are held at once: 64 rows of half a million ids. Parts of conversations cost far more each. */
+const HELD_VALUES_MOST = { whole: 32 * 1024 * 1024, nested: 500_000 };
 const NO_LEVELS = new Uint8Array(0);
 const READ_BYTES = 1024 * 1024;
 const HEADER_BYTES_MOST = 16 * 1024 * 1024;
+
+/** A page whose values are read and not yet put together. */
+interface OpenPage {
+  readonly count: number;
+  readonly repetition: Uint8Array;
+  readonly definition: Uint8Array;
+  readonly values: Values;
+  /** The next level, and the next value. */
+  at: number;
+  next: number;
+}
 
 /**
  * One leaf column of one row group, row by row and page by page: in memory are the page that is read and the rows that
@@ -32,8 +48,12 @@ export class ColumnReader {
   readonly #end: number;
   #buffer: { readonly start: number; readonly bytes: Uint8Array } = { start: 0, bytes: new Uint8Array(0) };
   #dictionary: Values | null = null;
-  /** Rows, nested as the schema nests them; the last may go on in the next page. */
+  /** What has not been put together yet of the page that was read last. */
+  #page: OpenPage | null = null;
+  /** Rows, nested as the schema nests them; the last may go on. */
   #rows: unknown[] = [];
+  /** Values in them, about. */
+  #held = 0;
 
   /** @param path the schema from its root to the leaf */
   constructor(file: RandomAccess, column: ColumnMetaData, path: SchemaTree[]) {
@@ -57,8 +77,12 @@ export class ColumnReader {
 
   /** The next `count` rows. */
   async take(count: number): Promise<unknown[]> {
-    while (this.#rows.length <= count && this.#at < this.#end) await this.#readPage();
+    while (this.#rows.length <= count && (this.#page !== null || this.#at < this.#end)) {
+      if (this.#page === null) await this.#readPage();
+      else this.#assemble(this.#page, count + 1 - this.#rows.length);
+    }
     if (this.#rows.length < count) throw new Error(`${this.#name} ends ${count - this.#rows.length} rows early`);
+    this.#held = 0;
     return this.#rows.splice(0, count);
   }
 
@@ -82,7 +106,7 @@ export class ColumnReader {
       const page = await this.#unpacked(bytes, size);
       const repetition = prefixedLevels(page, 0, this.#repetitionMost, count);
       const definition = prefixedLevels(page, repetition.end, this.#definitionMost, count);
-      this.#assemble(page.subarray(definition.end), { count, encoding, repetition: repetition.levels, definition: definition.levels });
+      this.#open(page.subarray(definition.end), { count, encoding, repetition: repetition.levels, definition: definition.levels });
     } else if (header.type === 'DATA_PAGE_V2' && header.data_page_header_v2 !== undefined) {
       const v2 = header.data_page_header_v2;
       const { num_values: count, encoding } = v2;
@@ -95,7 +119,7 @@ export class ColumnReader {
       const definition = this.#definitionMost === 0 ? NO_LEVELS : readLevels(bytes, first, end, this.#definitionMost, count);
       const rest = bytes.subarray(end);
       const values = v2.is_compressed === false || size === end ? rest : await this.#unpacked(rest, size - end);
-      this.#assemble(values, { count, encoding, repetition, definition });
+      this.#open(values, { count, encoding, repetition, definition });
     } else if (header.type === 'DICTIONARY_PAGE' && header.dictionary_page_header !== undefined) {
       const count = header.dictionary_page_header.num_values;
       this.#checkCount(count);
@@ -113,7 +137,7 @@ export class ColumnReader {
     if (!(count >= 0 && count <= PAGE_VALUES_MOST)) throw new Error(`a page of ${this.#name} states ${count} values`);
   }
 
-  #assemble(
+  #open(
     bytes: Uint8Array,
     page: { readonly count: number; readonly encoding: string; readonly repetition: Uint8Array; readonly definition: Uint8Array },
   ): void {
@@ -126,11 +150,32 @@ export class ColumnReader {
     const values =
       coded && this.#dictionary !== null ? readCoded(bytes, present, this.#dictionary) : readValues(bytes, present, encoding, this.#leaf);
     if ((repetition[0] ?? 0) > 0 && this.#rows.length === 0) throw new Error(`${this.#name} begins in the middle of a row`);
+    this.#page = { count, repetition, definition, values, at: 0, next: 0 };
+  }
+
+  /** Puts together the page's next rows, at most `most` that begin in it: a page can hold millions in a few bytes. */
+  #assemble(page: OpenPage, most: number): void {
+    const { count, at, next } = page;
+    let end = at;
+    for (let begun = 0; end < count; end += 1) {
+      if ((page.repetition[end] ?? 0) === 0) begun += 1;
+      if (begun > most) break;
+    }
+    const repetition = page.repetition.subarray(at, end);
+    const definition = page.definition.subarray(at, end);
+    const present = definition.length > 0 ? counted(definition, this.#definitionMost) : end - at;
+    this.#held += end - at;
+    if (this.#held > (this.#shape === null ? HELD_VALUES_MOST.nested : HELD_VALUES_MOST.whole))
+      throw new Error(`rows of ${this.#name} have more than ${this.#held} values together`);
+    page.at = end;
+    page.next = next + present;
+    if (end === count) this.#page = null;
+    const values = page.values.slice(next, next + present);
     if (this.#shape !== null) {
       appendLists(this.#rows, this.#shape, { repetition, definition, values });
       return;
     }
-    const levels = present === count ? [] : Array.from(definition);
+    const levels = present === end - at ? [] : Array.from(definition);
     const rows = assembleLists(this.#rows, levels, Array.from(repetition), values, this.#path);
     // A required column that is no list comes back as it is.
     if (rows !== this.#rows) for (const row of Array.from(rows as ArrayLike<unknown>)) this.#rows.push(row);
@@ -193,8 +238,9 @@ async function unpack(bytes: Uint8Array, size: number, codec: ColumnMetaData['co
       return brotliDecompressSync(bytes, { maxOutputLength: Math.max(size, 1) });
     case 'ZSTD': {
       const frame = await zstdFrameAt({ size: bytes.length, read: async (at, length) => bytes.slice(at, at + length) }, 0);
-      if (frame.end !== bytes.length || frame.windowBytes > PAGE_BYTES_MOST) throw new Error('a zstd page is not what its header says');
-      break;
+      if (frame.end !== bytes.length || frame.textBytesMost > PAGE_BYTES_MOST + ZSTD_BLOCK_BYTES)
+        throw new Error('a zstd page is not what its header says');
+      return unpackFrame(bytes, frame);
     }
     default:
       break;

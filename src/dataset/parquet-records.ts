@@ -15,6 +15,8 @@ import type { FileRecord, RecordFile, RecordPurpose } from './records.ts';
 /** Everything that a row is made of; other columns are never read. */
 const COLUMNS = ['input_ids', 'loss_mask', 'messages', 'conversations', 'prompt', 'tools', 'id', 'uuid'];
 const BATCH_ROWS = 64;
+/** Rows of a million ids come one by one, and not 64 at a time. */
+const BATCH_BYTES = 16 * 1024 * 1024;
 /** Rows kept behind the furthest read. */
 const ROWS_KEPT_BYTES = 32 * 1024 * 1024;
 
@@ -102,14 +104,17 @@ async function* groupBatches(file: ReadableFile, footer: Footer, group: number):
   const end = footer.groupStarts[group + 1] ?? first;
   if (end === first) return;
   const columns = columnsOf(file, footer, group);
-  for (let start = first; start < end; start += BATCH_ROWS) {
-    const count = Math.min(BATCH_ROWS, end - start);
+  let heaviest = BATCH_BYTES / BATCH_ROWS;
+  for (let start = first, count = 0; start < end; start += count) {
+    count = Math.min(BATCH_ROWS, Math.max(1, Math.floor(BATCH_BYTES / heaviest)), end - start);
     const found: { readonly name: string; readonly values: ArrayLike<unknown> }[] = [];
     for (const column of columns) found.push({ name: column.tree.element.name, values: await valuesOf(column, count) });
     const data = Array.from({ length: count }, (_, offset) =>
       Object.fromEntries(found.map(({ name, values }) => [name, values[offset] ?? null])),
     );
-    yield { start, end: start + count, cost: data.reduce((sum, row) => sum + weightOf(row), 0), data };
+    const weights = data.map(weightOf);
+    heaviest = Math.max(1, ...weights);
+    yield { start, end: start + count, cost: weights.reduce((sum, weight) => sum + weight, 0), data };
   }
 }
 

@@ -55,10 +55,11 @@ export function readCoded(bytes: Uint8Array, count: number, dictionary: Values):
     }
     return numbers;
   }
-  const values: (number | string | null)[] = [];
-  for (const code of codes) {
+  // Made at its size: a page may have 16 million, and an array that grows to that takes twice the room.
+  const values = new Array<number | string | null>(count);
+  for (const [index, code] of codes.entries()) {
     if (code >= length) throw new Error(`a page names entry ${code} of a dictionary of ${length}`);
-    values.push(dictionary[code] ?? null);
+    values[index] = dictionary[code] ?? null;
   }
   return values;
 }

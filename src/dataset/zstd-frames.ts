@@ -4,9 +4,13 @@ import type { RandomAccess } from '../core/random-access.ts';
 export interface ZstdFrame {
   readonly start: number;
   readonly end: number;
+  /** Where the header of its last block lies. */
+  readonly lastBlock: number;
+  /** The size of its text, where the header states it. */
+  readonly contentBytes: number | null;
   /** No more text than this comes out: the size that the header states, or the sum of what its blocks may hold. */
   readonly textBytesMost: number;
-  /** What the decompressor keeps behind it: it allocates this much, whatever the text has. */
+  /** How far back its text may refer. */
   readonly windowBytes: number;
   /** Whether the last four bytes are the text's checksum. */
   readonly checksum: boolean;
@@ -29,16 +33,18 @@ export async function zstdFrameAt(file: RandomAccess, start: number): Promise<Zs
   if (magic >>> 4 === 0x184d2a5) {
     const end = start + 8 + view.getUint32(4, true);
     if (end > file.size) throw cut(start);
-    return { start, end, textBytesMost: 0, windowBytes: 0, checksum: false, skippable: true };
+    return { start, end, lastBlock: start, contentBytes: 0, textBytesMost: 0, windowBytes: 0, checksum: false, skippable: true };
   }
   if (magic !== MAGIC) throw new Error(`at byte ${start} of the file something follows that is no zstd frame`);
   const { headerBytes, windowBytes, contentBytes, checksum } = frameHeader(view, start);
   const blockMost = Math.min(BLOCK_BYTES_MOST, windowBytes);
   let at = start + headerBytes;
+  let lastBlock = at;
   let blockBytes = 0;
   for (let last = false; !last; ) {
     if (at + 3 > file.size) throw cut(start);
     const block = await file.read(at, 3);
+    lastBlock = at;
     const word = (block[0] ?? 0) | ((block[1] ?? 0) << 8) | ((block[2] ?? 0) << 16);
     const size = word >>> 3;
     const kind = (word >>> 1) & 3;
@@ -51,7 +57,7 @@ export async function zstdFrameAt(file: RandomAccess, start: number): Promise<Zs
   if (end > file.size) throw cut(start);
   if (contentBytes !== null && contentBytes > blockBytes)
     throw new Error(`the frame at byte ${start} of the file states ${contentBytes} bytes, more than its blocks hold`);
-  return { start, end, textBytesMost: contentBytes ?? blockBytes, windowBytes, checksum, skippable: false };
+  return { start, end, lastBlock, contentBytes, textBytesMost: contentBytes ?? blockBytes, windowBytes, checksum, skippable: false };
 }
 
 interface FrameHeader {

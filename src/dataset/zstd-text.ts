@@ -1,4 +1,3 @@
-import { decompressZstd } from 'hyparquet-compressors';
 import { TidemarkError } from '../core/errors.ts';
 import type { ReadableFile } from '../host/host.ts';
 import { damaged } from './damaged.ts';
@@ -6,8 +5,8 @@ import { PIECE_BYTES } from './jsonl.ts';
 import { quoted } from './quoted.ts';
 import type { Segment } from './read-window.ts';
 import { forwardText, type TextSource } from './text-source.ts';
-import { xxh64Low } from './xxh64.ts';
 import { type ZstdFrame, zstdFrameAt } from './zstd-frames.ts';
+import { unpackFrame } from './zstd-unpack.ts';
 
 /** A frame is decompressed whole; a larger one would take this twice, and stop everything else for seconds. */
 const FRAME_TEXT_BYTES_MOST = 256 * 1024 * 1024;
@@ -73,20 +72,10 @@ async function readFrame(file: ReadableFile, path: string, at: number): Promise<
     if (frame.skippable) return { end: frame.end, text: new Uint8Array(0) };
     if (Math.max(frame.textBytesMost, frame.windowBytes) > FRAME_TEXT_BYTES_MOST || frame.end - frame.start > READ_BYTES_MOST)
       throw tooLarge(frame, path);
-    return { end: frame.end, text: decompressed(await file.read(frame.start, frame.end - frame.start), frame) };
+    return { end: frame.end, text: unpackFrame(await file.read(frame.start, frame.end - frame.start), frame) };
   } catch (error) {
     throw damaged(error, { name: 'the zstd data of', path, hint: `zstd -t ${quoted(path)}; then copy or make it again` });
   }
-}
-
-function decompressed(bytes: Uint8Array, frame: ZstdFrame): Uint8Array {
-  const text = decompressZstd(bytes);
-  if (text.length > frame.textBytesMost) throw new Error(`the frame at byte ${frame.start} of the file holds more than it states`);
-  if (frame.checksum) {
-    const stored = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(bytes.length - 4, true);
-    if (stored !== xxh64Low(text)) throw new Error(`the checksum of the frame at byte ${frame.start} of the file is wrong`);
-  }
-  return text;
 }
 
 function tooLarge(frame: ZstdFrame, path: string): TidemarkError {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { reclaimableBytes } from '../core/reclaimable.ts';
 import type { FileReader } from '../host/host.ts';
 import { requestIdIn } from './vllm-protocol.ts';
 
@@ -6,6 +7,8 @@ import { requestIdIn } from './vllm-protocol.ts';
 export interface StagedFile {
   readonly path: string;
   readonly bytes: number;
+  /** What the disk gives back when it is removed. */
+  readonly reclaimableBytes: number;
   readonly modifiedMs: number;
   /** `states`: a data file. `lock`: its lock, which no server deletes. `temporary`: safetensors' unfinished sibling. */
   readonly kind: 'states' | 'lock' | 'temporary';
@@ -24,7 +27,14 @@ export async function listStaged(files: FileReader, staging: string): Promise<re
     const stat = await files.stat(path);
     // Somebody may delete while we list.
     if (stat === null) continue;
-    found.push({ path, bytes: stat.bytes, modifiedMs: stat.modifiedMs, kind: staged, requestId: requestIdIn(name) });
+    found.push({
+      path,
+      bytes: stat.bytes,
+      reclaimableBytes: reclaimableBytes(stat),
+      modifiedMs: stat.modifiedMs,
+      kind: staged,
+      requestId: requestIdIn(name),
+    });
   }
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }

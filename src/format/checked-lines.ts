@@ -23,13 +23,16 @@ export function encodeLine(value: unknown): Uint8Array {
   return Buffer.concat([Buffer.from(head, 'latin1'), body, Buffer.from('\n')]);
 }
 
-/** Reads lines up to the first that is short, mislabelled or wrong. Total: any bytes give an answer. */
-export function parseLines(bytes: Uint8Array): CheckedLines {
+/**
+ * Reads lines up to the first that is short, mislabelled or wrong. Total: any bytes give an answer.
+ * @param isForeign whole lines that cannot stand where they do end what counts, as torn ones do. Default: none
+ */
+export function parseLines(bytes: Uint8Array, isForeign: (value: unknown, index: number) => boolean = () => false): CheckedLines {
   const values: unknown[] = [];
   let at = 0;
   while (at < bytes.length) {
     const line = parseLine(bytes, at);
-    if (line === null) break;
+    if (line === null || isForeign(line.value, values.length)) break;
     values.push(line.value);
     at = line.end;
   }

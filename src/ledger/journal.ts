@@ -15,12 +15,14 @@ const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 const fenceSchema = z.object({ lease: z.int().positive(), bytes: z.int().nonnegative(), sha256: z.string() });
 
 const headerSchema = z.object({
-  format: z.string(),
-  run: z.string(),
-  scope: z.string(),
+  format: z.string().regex(/^tidemark\.journal\/\d{1,9}$/),
+  run: z.string().regex(/^[0-9a-f]{32}$/),
+  scope: z.string().regex(/^(run|shard-\d{1,10})$/),
   lease: z.int().positive(),
   previous: fenceSchema.nullable(),
 });
+
+const closeSchema = z.object({ kind: z.literal('close'), scope: z.string(), lease: z.int() });
 
 type Header = z.infer<typeof headerSchema>;
 type Fence = z.infer<typeof fenceSchema>;
@@ -61,7 +63,7 @@ export async function readScope(
     const journal = await readJournal(files, folder, run, scope, lease, problems);
     if (journal !== null) journals.set(lease, journal);
   }
-  const newest = Math.max(0, ...journals.keys());
+  const newest = [...journals.keys()].reduce((most, lease) => Math.max(most, lease), 0);
   const chain: { lease: number; values: readonly unknown[] }[] = [];
   let link: Fence | null = null;
   let closed = false;
@@ -76,9 +78,9 @@ export async function readScope(
         detail: `its successor saw ${link.bytes} bytes of it, and these are not the same bytes now`,
       });
     }
-    const { values } = parseLines(bytes);
+    const { values } = parseLines(bytes, isOtherFile);
     if (link === null) {
-      closed = journal.lease === leases.at(-1) && isClose(values.at(-1));
+      closed = journal.lease === leases.at(-1) && isCloseOf(values.at(-1), scope, journal.lease);
       fence = { lease: journal.lease, bytes: counted, sha256: sha256(bytes) };
     }
     chain.push({ lease: journal.lease, values: values.slice(1).filter((value) => !isClose(value)) });
@@ -115,7 +117,7 @@ async function readJournal(
   }
   // A crash between taking the lease and making its journal leaves no file: nothing was written under that lease.
   if (bytes === null) return null;
-  const { values, validBytes, tail } = parseLines(bytes);
+  const { values, validBytes, tail } = parseLines(bytes, isOtherFile);
   const header = headerSchema.safeParse(values[0]);
   if (!header.success) {
     problems.push({ path, kind: 'no-header', detail: 'its first line is not a whole header; it holds no records' });
@@ -199,7 +201,7 @@ class GroupJournal implements JournalWriter {
   }
 
   async close(): Promise<void> {
-    await this.#appendLine(encodeLine({ kind: 'close' }));
+    await this.#appendLine(encodeLine({ kind: 'close', scope: this.scope, lease: this.lease }));
     await this.#file.close();
   }
 
@@ -228,6 +230,17 @@ class GroupJournal implements JournalWriter {
     }
     this.#flushing = null;
   }
+}
+
+/** Behind the header every line is a record. One with a `format` begins another file, which a repaired filesystem may have put behind this one. */
+function isOtherFile(line: unknown, index: number): boolean {
+  return index > 0 && typeof line === 'object' && line !== null && 'format' in line;
+}
+
+/** Only a journal's own last word lets others in: the end of another's may come to stand behind it. */
+function isCloseOf(record: unknown, scope: Scope, lease: number): boolean {
+  const parsed = closeSchema.safeParse(record);
+  return parsed.success && parsed.data.scope === scope && parsed.data.lease === lease;
 }
 
 function isClose(record: unknown): boolean {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { TidemarkError } from '../core/errors.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { encodeLine, parseLines } from '../format/checked-lines.ts';
 import type { FileReader, Host, ProcessIdentity } from '../host/host.ts';
 import type { Holder } from './ledger.ts';
@@ -7,19 +7,23 @@ import { leaseName, memoryPath, parseNumbered, type Scope } from './paths.ts';
 import { ensureFolder, writeDurably } from './whole-file.ts';
 
 const FORMAT = 'tidemark.lease/1';
+const MOST_LEASE_BYTES = 64 * 1024;
 
 const leaseSchema = z.object({
   format: z.string(),
   scope: z.string(),
   number: z.int().positive(),
   holder: z.object({
-    hostname: z.string(),
+    hostname: z
+      .string()
+      .max(255)
+      .regex(/^\P{Cc}*$/u),
     bootId: z.string(),
     pid: z.int(),
     startTicks: z.string(),
     pidNamespace: z.string().exactOptional(),
   }),
-  takenAt: z.string(),
+  takenAt: z.iso.datetime(),
   over: z.enum(['none', 'released', 'dead', 'forced']),
 });
 
@@ -50,9 +54,17 @@ export async function readHolder(
   scope: Scope,
   lease: number,
 ): Promise<Holder | null> {
-  const bytes = await host.files.readSmall(memoryPath(folder, 'leases', leaseName(scope, lease)), 64 * 1024);
+  let bytes: Uint8Array | null = null;
+  try {
+    bytes = await host.files.readSmall(memoryPath(folder, 'leases', leaseName(scope, lease)), MOST_LEASE_BYTES);
+  } catch (error) {
+    // Too large to be one of ours, or not to be read at all: either way it says nothing, and that is no answer to wait for.
+    if (!isTidemarkError(error)) throw error;
+  }
   const parsed = leaseSchema.safeParse(bytes === null ? null : parseLines(bytes).values[0]);
   if (!parsed.success || parsed.data.format !== FORMAT) return null;
+  // A filesystem that was repaired can give a file another's content: the word of another lease says nothing of this one.
+  if (parsed.data.scope !== scope || parsed.data.number !== lease) return null;
   return {
     scope,
     lease,

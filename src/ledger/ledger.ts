@@ -110,6 +110,13 @@ export interface Holder {
   readonly alive: 'alive' | 'dead' | 'unknown';
 }
 
+/** A lease that was never released and whose own file is gone or says nothing that checks: somebody may still write here. */
+export interface LostHolder {
+  readonly scope: string;
+  readonly lease: number;
+  readonly alive: 'unreadable';
+}
+
 /** What the folder remembers of its run; reads only. */
 export interface LedgerReader {
   readonly run: RunRecord;
@@ -128,8 +135,8 @@ export interface LedgerReader {
   }>;
   /** Rows that `accept` records gave up, ascending and merged. A committed file of such a row counts all the same. */
   accepted(): Promise<readonly IndexRange[]>;
-  /** The newest `run` lease unless it was released: alive, dead or unknown. */
-  holder(): Promise<Holder | null>;
+  /** The newest `run` lease unless it was released: alive, dead or unknown, or not readable, which is no better than unknown. */
+  holder(): Promise<Holder | LostHolder | null>;
 }
 
 /** A journal that we hold the lease of. */

@@ -1,11 +1,12 @@
 import { isTidemarkError, messageOf } from '../core/errors.ts';
 import { type IndexRange, mergeRanges } from '../core/ranges.ts';
 import type { Settings } from '../core/settings.ts';
+import { parseDocument } from '../format/checked-document.ts';
 import { isOtherTableVersion, RowTable } from '../format/row-table.ts';
 import type { FileReader, Machine } from '../host/host.ts';
 import { readScope, type ScopeRecords } from './journal.ts';
 import { listLeases, readHolder } from './lease.ts';
-import type { Holder, JournalProblem, LedgerReader, RowRecord, RunJournalRecord, RunRecord, ShardState } from './ledger.ts';
+import type { Holder, JournalProblem, LedgerReader, LostHolder, RowRecord, RunJournalRecord, RunRecord, ShardState } from './ledger.ts';
 import { memoryPath, type Scope, shardScope } from './paths.ts';
 import { parseRowRecord, parseRunRecord } from './records.ts';
 import { readRunRecord } from './run-record.ts';
@@ -95,11 +96,12 @@ class FolderLedger implements LedgerReader {
     return mergeRanges(records.flatMap((record) => (record.kind === 'accept' ? record.ranges : [])));
   }
 
-  async holder(): Promise<Holder | null> {
+  async holder(): Promise<Holder | LostHolder | null> {
     const newest = this.#leases.get('run')?.at(-1);
     if (newest === undefined) return null;
     const { closed } = await this.#scope('run');
-    return closed ? null : readHolder(this.#host, this.#folder, 'run', newest);
+    if (closed) return null;
+    return (await readHolder(this.#host, this.#folder, 'run', newest)) ?? { scope: 'run', lease: newest, alive: 'unreadable' };
   }
 
   #scope(scope: Scope): Promise<ScopeRecords> {
@@ -122,21 +124,13 @@ async function readSettings(
   const path = memoryPath(folder, 'settings.json');
   try {
     const bytes = await files.readSmall(path, MOST_SETTINGS_BYTES);
-    return bytes === null
-      ? { settings: null, problem: `${path} is not there` }
-      : { settings: options.parseSettings(jsonOrNull(bytes), path), problem: null };
+    if (bytes === null) return { settings: null, problem: `${path} is not there` };
+    const document = parseDocument(bytes);
+    if (!document.ok) return { settings: null, problem: `the settings ${path} cannot be used: ${document.why}` };
+    return { settings: options.parseSettings(document.value, path), problem: null };
   } catch (error) {
     if (!isTidemarkError(error)) throw error;
     return { settings: null, problem: messageOf(error) };
-  }
-}
-
-/** What is no JSON is refused by the parser in the same words as any other wrong form. */
-function jsonOrNull(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch {
-    return null;
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { TidemarkError } from '../core/errors.ts';
 import type { RunIdentity } from '../core/settings.ts';
+import { encodeDocument, parseDocument } from '../format/checked-document.ts';
 import type { FileReader } from '../host/host.ts';
 import type { RunRecord } from './ledger.ts';
 import { memoryPath } from './paths.ts';
@@ -9,23 +10,30 @@ import { memoryPath } from './paths.ts';
 const FORMAT = 'tidemark.run/1';
 const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
 
+/** As many as a row table may have: a survey takes memory for each, also where the table itself is gone. */
+const MOST_ROWS = 100_000_000;
+const word = z
+  .string()
+  .max(100)
+  .regex(/^\P{Cc}*$/u);
+
 const identitySchema = z.object({
-  dataset: z.object({ rows: z.int().nonnegative(), root: z.string() }),
+  dataset: z.object({ rows: z.int().min(0).max(MOST_ROWS), root: z.string() }),
   target: z.object({ name: z.string(), revision: z.string().nullable(), digest: z.string() }),
   tokenizer: z.object({ tokenizer: z.string(), template: z.string() }).nullable(),
   truncation: z.object({ maxTokens: z.int().positive().nullable(), policy: z.literal('drop') }),
   layers: z.object({ convention: z.literal('boundary/1'), auxiliary: z.array(z.int().nonnegative()), last: z.int().positive() }),
   lastState: z.object({ stored: z.enum(['pre-norm', 'post-norm']), norm: z.string() }),
   dtype: z.string(),
-  layout: z.object({ name: z.string(), extension: z.string(), groupSize: z.int().positive() }),
+  layout: z.object({ name: word, extension: word, groupSize: z.int().positive() }),
   shardRows: z.int().positive(),
 });
 
-const runSchema = z.object({
+const runSchema = z.strictObject({
   format: z.literal(FORMAT),
   id: z.string().regex(/^[0-9a-f]{32}$/),
   folderId: z.string().regex(/^[0-9a-f]{32}$/),
-  createdAt: z.string(),
+  createdAt: z.iso.datetime(),
   identity: identitySchema,
 });
 
@@ -47,12 +55,9 @@ export async function readRunRecord(files: FileReader, folder: string): Promise<
       where: path,
       hint: `move ${memoryPath(folder)} aside and assess the files alone: tidemark assess ${folder} --dataset FILE`,
     });
-  let value: unknown;
-  try {
-    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch {
-    throw refuse('it is no JSON');
-  }
+  const document = parseDocument(bytes);
+  if (!document.ok) throw refuse(document.why);
+  const { value } = document;
   const format: unknown = isObject(value) ? value.format : undefined;
   if (typeof format === 'string' && /^tidemark\.run\/\d+$/.test(format) && format !== FORMAT) {
     throw new TidemarkError('format-refused', `${path} is of format ${format}, and this tidemark reads ${FORMAT}`, {
@@ -83,7 +88,7 @@ export function encodeRunRecord(
   createdAt: string,
 ): { readonly record: RunRecord; readonly bytes: Uint8Array } {
   const record: RunRecord = { format: FORMAT, id: runIdOf(identity), folderId, createdAt, identity };
-  return { record, bytes: Buffer.from(`${JSON.stringify(record, null, 2)}\n`) };
+  return { record, bytes: encodeDocument(record) };
 }
 
 /** The fields in which two identities differ, as `layers.auxiliary: [1,9,17] here, [1,9,18] asked`. The dataset may have grown. */

@@ -1,5 +1,6 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { RunIdentity, Settings } from '../core/settings.ts';
+import { encodeDocument } from '../format/checked-document.ts';
 import type { RowTable } from '../format/row-table.ts';
 import type { Host } from '../host/host.ts';
 import { createJournal, readScope } from './journal.ts';
@@ -61,7 +62,7 @@ async function publishRunRecord(host: Host, folder: string, bytes: Uint8Array): 
 
 /** `settings.json`, replaced whole. */
 export async function writeSettings(host: Host, folder: string, settings: SettingsDocument): Promise<void> {
-  await replaceFile(host, memoryPath(folder, 'settings.json'), Buffer.from(`${JSON.stringify(settings, null, 2)}\n`));
+  await replaceFile(host, memoryPath(folder, 'settings.json'), encodeDocument(settings));
 }
 
 /**

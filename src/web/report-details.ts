@@ -153,7 +153,7 @@ function extras(report: Report): string {
   const rows = report.extras.slice(0, ROWS_MOST).map((extra) => ({
     cells: [pathHtml(extra.path), escapeHtml(extra.kind), extra.kind === 'empty-folder' ? '' : size(extra.bytes)],
   }));
-  const bytes = report.extras.reduce((sum, extra) => sum + extra.bytes, 0);
+  const bytes = report.extras.reduce((sum, extra) => sum + extra.reclaimableBytes, 0);
   const kinds = new Map<string, number>();
   for (const { kind } of report.extras) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
   const named = [...kinds].sort((a, b) => b[1] - a[1]).map(([kind, number]) => `${count(number)} ${escapeHtml(kind)}`);
@@ -161,7 +161,7 @@ function extras(report: Report): string {
   return sectionHtml(
     'extras',
     title,
-    `<p class="soft">${many(report.extras.length, 'thing')}, ${size(bytes)}: ${named.join(', ')}. They were counted and left as they are.</p>${tableHtml(
+    `<p class="soft">${many(report.extras.length, 'thing')}, ${size(bytes)} on the disk: ${named.join(', ')}. They were counted and left as they are.</p>${tableHtml(
       title,
       [{ name: 'Path', kind: 'wide' }, { name: 'Kind' }, { name: 'Size', kind: 'number' }],
       rows,

@@ -40,7 +40,7 @@ function report(name: string, more: Partial<Report> = {}): Report {
       { path: `rows_0-5${name}`, from: 0, to: 5, files: 4, counts: { ...counts, sound: 4, missing: 1, torn: 0 } },
       { path: 'rows_5-10', from: 5, to: 10, files: 3, counts: { ...counts, sound: 2, missing: 2 } },
     ],
-    extras: [{ path: `rows_0-5/${name}`, kind: 'other', bytes: 12 }],
+    extras: [{ path: `rows_0-5/${name}`, kind: 'other', bytes: 12, reclaimableBytes: 4096 }],
     running: null,
     segments: [{ id: name, ranges: [[0, 3]], state: { [name]: name } }],
     crash: {

@@ -160,8 +160,8 @@ describe('what the default level must find on its own', () => {
     }
   });
 
-  it('lists what is no row\u2019s file, by kind', async () => {
-    const scene = await makeScene({ scene: 'foreign-files', samples: 1500, group: 400 });
+  it.each([{ samples: 1500, group: 400 }, { samples: 300 }])('lists what is no row\u2019s file, by kind (%o)', async (size) => {
+    const scene = await makeScene({ scene: 'foreign-files', ...size });
     try {
       const report = await assessScene(scene, 'identity');
       const second = scene.truth.index.flatMap((row) => (row.also ?? []).map(({ path }) => ({ path, kind: 'duplicate' })));

@@ -10,6 +10,8 @@ export interface FuzzInput {
   readonly made: string;
   /** Made by damaging good files only: then nothing but a good file's own bytes may pass every check. */
   readonly sealed: boolean;
+  /** Which one of a folder's files these bytes are. */
+  readonly file?: string;
 }
 
 /** A parser with what it promises. */

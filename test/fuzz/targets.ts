@@ -1,5 +1,8 @@
+import { parquetTarget, zstdTarget } from './dataset-targets.ts';
 import { gzipTarget } from './gzip-target.ts';
 import { inspectTarget } from './inspect-target.ts';
+import { ledgerTargets } from './ledger-target.ts';
+import { rowIndexTarget } from './row-index-target.ts';
 import { safetensorsTarget } from './safetensors-target.ts';
 import { loadSeeds } from './seeds.ts';
 import type { FuzzTarget } from './target.ts';
@@ -19,5 +22,9 @@ export async function loadTargets(): Promise<readonly FuzzTarget[]> {
     jsonlTarget(),
     configTarget(),
     modelConfigTarget(),
+    ...(await ledgerTargets()),
+    await rowIndexTarget(),
+    parquetTarget(),
+    zstdTarget(),
   ];
 }

@@ -20,7 +20,7 @@ function damagedText(seeds: readonly Uint8Array[], strange: readonly string[]): 
   };
 }
 
-function keepMessage(error: unknown, ...codes: Parameters<typeof isTidemarkError>[1][]): void {
+export function keepMessage(error: unknown, ...codes: Parameters<typeof isTidemarkError>[1][]): void {
   if (!isTidemarkError(error, ...codes)) throw error;
   keep(messageOf(error).length < 20_000, `its message has ${messageOf(error).length} characters`);
 }

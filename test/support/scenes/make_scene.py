@@ -415,10 +415,14 @@ def foreign_files(s):
     s.extra("progress.json", b'{"done": %d, "total": %d}\n' % (front - 1, s.n), "other", "another tool's progress file, one off")
     s.extra("desktop.ini", b"[x]\n", "other", "no sample")
     if not s.flat:
-        wrong = s.group_dir(0)
-        i = next(x for x in range(front - 1, 0, -1) if x // s.group and x not in fails)
-        s.extra(os.path.join(wrong, s.name_of(i)), good(i, s.name_of(i)), "wrong-folder", "row %d's name in the folder of rows 0 on; the right folder has the file too" % i)
+        # The first folder, or where that is the only one, a folder past the dataset.
+        i = next((x for x in range(front - 1, 0, -1) if x // s.group and x not in fails), None)
         last = (s.n + s.group - 1) // s.group * s.group
+        wrong, where = s.group_dir(0), "of rows 0 on"
+        if i is None:
+            i = next(x for x in range(front - 1, 0, -1) if x not in fails)
+            wrong, where, last = s.group_dir(last), "past the dataset", last + s.group
+        s.extra(os.path.join(wrong, s.name_of(i)), good(i, s.name_of(i)), "wrong-folder", "row %d's name in the folder %s; the right folder has the file too" % (i, where))
         s.mkdir(s.group_dir(last))
         s.extras.append({"path": s.group_dir(last), "kind": "empty-folder", "why": "a folder past the dataset, empty"})
     # two files for one index
