@@ -17,14 +17,14 @@ import { isOtherVersion } from '../ledger/run-record.ts';
 import { planOf } from '../recover/planner.ts';
 import { detectLayout } from '../store/detect.ts';
 import { parseLayoutOption } from '../store/layout-option.ts';
-import { specForgeLayout } from '../store/layouts/specforge.ts';
 import { placeFiles } from '../store/place.ts';
 import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
-import { rowIndexStore } from './row-index.ts';
+import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export { exitOf } from '../recover/planner.ts';
 
@@ -40,6 +40,8 @@ export interface AssessmentOptions {
   readonly log?: string | null;
   /** Samples a second that the operator expects. */
   readonly rate?: number | null;
+  /** `off`: the dataset is scanned anew, and nothing of that is kept. */
+  readonly cache?: RowIndexOptions['cache'] | undefined;
   readonly cwd: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
@@ -56,7 +58,8 @@ export async function assessAt(host: Host, folder: string, options: AssessmentOp
   if (ledger !== null && choice !== null) {
     throw new TidemarkError('usage', `${root} is a run of tidemark's, whose layout its run.json says`, { hint: 'leave --layout out' });
   }
-  const found = ledger === null ? await detectLayout(host.files, root, choice) : layoutOf(ledger);
+  const found =
+    ledger === null ? await detectLayout(host.files, root, choice) : await openRunLayout(host.files, root, ledger.run.identity.layout);
   const dataset =
     options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, { ...options, root });
   try {
@@ -118,7 +121,8 @@ export async function assessRun(
 ): Promise<Report> {
   const ledger = await openLedger(host, root, { parseSettings });
   if (ledger === null) throw new TidemarkError('no-run', `${root}/.tidemark/run.json has gone`, { where: root });
-  return assessWith(host, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options });
+  const layout = await openRunLayout(host.files, root, ledger.run.identity.layout);
+  return assessWith(host, root, ledger, layout, { dataset: null, level: 'identity', ...options });
 }
 
 interface Looking
@@ -135,15 +139,6 @@ async function assessWith(host: Host, root: string, ledger: LedgerReader | null,
   );
 }
 
-/** The layout that a run was begun with. @throws TidemarkError `format-refused` when this version does not know it */
-export function layoutOf(ledger: LedgerReader): Layout {
-  const { extension, groupSize, name } = ledger.run.identity.layout;
-  if (name === 'specforge' && (extension === 'ckpt' || extension === 'pt')) return specForgeLayout({ extension, groupSize });
-  throw new TidemarkError('format-refused', `the run's layout is ${name} with .${extension}, which this version does not know`, {
-    hint: 'continue with the version that began the run',
-  });
-}
-
 /** A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. */
 async function givenDataset(
   host: Host,
@@ -158,7 +153,7 @@ async function givenDataset(
   return openDataset(host.files, path, {
     ...encoding,
     maxTokens: settings?.states.maxTokens ?? null,
-    rowIndex: rowIndexStore(host, { outside: options.root }),
+    rowIndex: rowIndexStore(host, { outside: options.root, cache: options.cache }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
 }

@@ -5,6 +5,7 @@ import type { RunIdentity } from '../core/settings.ts';
 import type { FileReader } from '../host/host.ts';
 import type { RunRecord } from './ledger.ts';
 import { memoryPath } from './paths.ts';
+import { runLayoutSchema } from './run-layout-schema.ts';
 
 const FORMAT = 'tidemark.run/1';
 const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
@@ -15,9 +16,9 @@ const identitySchema = z.object({
   tokenizer: z.object({ tokenizer: z.string(), template: z.string() }).nullable(),
   truncation: z.object({ maxTokens: z.int().positive().nullable(), policy: z.literal('drop') }),
   layers: z.object({ convention: z.literal('boundary/1'), auxiliary: z.array(z.int().nonnegative()), last: z.int().positive() }),
-  lastState: z.object({ stored: z.enum(['pre-norm', 'post-norm']), norm: z.string() }),
+  lastState: z.object({ stored: z.enum(['pre-norm', 'post-norm', 'none']), norm: z.string() }),
   dtype: z.string(),
-  layout: z.object({ name: z.string(), extension: z.string(), groupSize: z.int().positive() }),
+  layout: runLayoutSchema,
   shardRows: z.int().positive(),
 });
 
