@@ -42,7 +42,7 @@ export function parseRow(value: unknown, options: RowOptions): ParsedRow {
 /** The row's own name, for people and for stage 1; never a key of what is extracted. */
 export function rowIdOf(value: unknown): string | null {
   if (!isObject(value)) return null;
-  for (const id of [value.id, value.uuid]) {
+  for (const id of [value.conversation_id, value.id, value.uuid]) {
     if (typeof id === 'string' && id !== '') return id;
     if (typeof id === 'number' && Number.isSafeInteger(id)) return String(id);
   }
