@@ -2,12 +2,13 @@ import { resolve } from 'node:path';
 import { type AssessOptions, assessFolder } from '../assess/assess.ts';
 import type { AssessDeps } from '../assess/gather.ts';
 import { readLog } from '../assess/gather-log.ts';
+import type { CountedRows } from '../assess/gathered.ts';
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Report } from '../core/report.ts';
 import { shellLine } from '../core/shell-line.ts';
 import type { Level } from '../core/verdict.ts';
 import type { Dataset } from '../dataset/dataset.ts';
-import { openDataset } from '../dataset/open-dataset.ts';
+import { countRows, needsTokenizer, openDataset } from '../dataset/open-dataset.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { Host } from '../host/host.ts';
 import { journalRuns } from '../ledger/journal.ts';
@@ -60,15 +61,20 @@ export async function assessAt(host: Host, folder: string, options: AssessmentOp
   }
   const found =
     ledger === null ? await detectLayout(host.files, root, choice) : await openRunLayout(host.files, root, ledger.run.identity.layout);
-  const dataset =
+  const given =
     options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, { ...options, root });
+  const dataset = given?.dataset ?? null;
+  const counted = given?.counted ?? null;
   try {
     const { layout } = await placeFiles(host.files, root, found, dataset?.table ?? null, options.signal);
     const log = options.log == null ? null : await readLog(host.files, resolve(options.cwd, options.log));
     return await assessWith(host, root, ledger, layout, {
       dataset:
         dataset === null ? null : { path: dataset.path, table: dataset.table, readRow: async (row) => (await dataset.read(row)).inputIds },
-      level: options.level,
+      // What cannot be compared is not claimed to have been.
+      level: counted !== null && options.level === 'identity' ? 'structure' : options.level,
+      counted,
+      told: ledger === null ? toldIn(options) : [],
       retryFailed: false,
       lostRun: lost,
       datasetNote: dataset === null ? await datasetNote(host, ledger) : null,
@@ -126,7 +132,10 @@ export async function assessRun(
 }
 
 interface Looking
-  extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun' | 'datasetNote'> {
+  extends Pick<
+    AssessOptions,
+    'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun' | 'datasetNote' | 'counted' | 'told'
+  > {
   readonly dataset: AssessDeps['dataset'];
   readonly retryFailed: boolean;
 }
@@ -139,23 +148,42 @@ async function assessWith(host: Host, root: string, ledger: LedgerReader | null,
   );
 }
 
-/** A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. */
+/** What this assessment was told, for the commands that it prints: paths as they are from everywhere. */
+function toldIn({ dataset, model, layout, cwd }: AssessmentOptions): string[] {
+  return [
+    ...(dataset === null ? [] : ['--dataset', resolve(cwd, dataset)]),
+    ...(model === null ? [] : ['--model', resolve(cwd, model)]),
+    ...(layout == null ? [] : ['--layout', layout]),
+  ];
+}
+
+/**
+ * A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. Of a foreign
+ * tree the rows are counted where there is none: which of them have a file is worth knowing all the same.
+ */
 async function givenDataset(
   host: Host,
   path: string,
   ledger: LedgerReader | null,
   options: AssessmentOptions & { readonly root: string },
-): Promise<Dataset> {
+): Promise<{ readonly dataset: Dataset; readonly counted: null } | { readonly dataset: null; readonly counted: CountedRows }> {
   const settings = ledger?.settings ?? null;
   const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
   const { encoder, encoderProblem } = model === null ? { encoder: null, encoderProblem: null } : await encoderIfAny(host.files, model);
   const encoding = { encoder, ...(encoderProblem === null ? {} : { encoderProblem }) };
-  return openDataset(host.files, path, {
-    ...encoding,
-    maxTokens: settings?.states.maxTokens ?? null,
-    rowIndex: rowIndexStore(host, { outside: options.root, cache: options.cache }),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
-  });
+  const signal = options.signal === undefined ? {} : { signal: options.signal };
+  try {
+    const dataset = await openDataset(host.files, path, {
+      ...encoding,
+      ...signal,
+      maxTokens: settings?.states.maxTokens ?? null,
+      rowIndex: rowIndexStore(host, { outside: options.root, cache: options.cache }),
+    });
+    return { dataset, counted: null };
+  } catch (error) {
+    if (ledger !== null || !needsTokenizer(error)) throw error;
+    return { dataset: null, counted: { path, rows: await countRows(host.files, path, options.signal), why: error.message } };
+  }
 }
 
 /** Captures of ours that a killed driver left in the engine's folder; null while one runs, whose captures in flight look the same. */

@@ -19,7 +19,7 @@ import type { Layout } from '../store/store.ts';
 import { assessRun } from './assessment.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
-import { rowIndexStore } from './row-index.ts';
+import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
 import { prepareFolder, refuseOverlap } from './run-folder.ts';
 import { openInputs, type RunInputs } from './run-inputs.ts';
 import { openRunLayout } from './run-layout.ts';
@@ -36,6 +36,7 @@ export interface ExtractionOptions {
   readonly takeOver: boolean;
   /** Rows that failed for good are tried again. */
   readonly retryFailed: boolean;
+  readonly cache?: RowIndexOptions['cache'];
   readonly signals: StopSignals;
   onPhase(phase: ExtractionPhase): void;
   onEvent(event: ExtractEvent): void;
@@ -67,7 +68,7 @@ export interface ExtractionResult {
 export async function runExtraction(host: Host, settings: Settings, options: ExtractionOptions): Promise<ExtractionResult> {
   const inputs = await openInputs(host.files, settings, {
     signal: options.signals.drain,
-    rowIndex: rowIndexStore(host, { outside: settings.output }),
+    rowIndex: rowIndexStore(host, { outside: settings.output, cache: options.cache }),
     onScan: (progress) => options.onPhase({ kind: 'scanning', ...progress }),
   });
   await refuseOverlap(host, settings);

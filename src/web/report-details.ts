@@ -97,7 +97,7 @@ function facts(report: Report): string {
     'Dataset',
     dataset === null
       ? 'none given, none remembered'
-      : `${dataset.path}, ${formatCount(dataset.rows)} rows, fingerprint ${dataset.identity.slice(0, 16)}…`,
+      : `${dataset.path}, ${formatCount(dataset.rows)} rows, ${dataset.identity === null ? 'counted only' : `fingerprint ${dataset.identity.slice(0, 16)}…`}`,
   ]);
   lines.push(['Run', run === null ? 'no record of a run here' : `${run.id}, since ${run.createdAt}`]);
   lines.push(['Layout', `${layout.name}: ${layout.pattern}, ${formatCount(layout.groupSize)} rows a folder, ${layout.codec}`]);

@@ -17,6 +17,7 @@ function report(name: string, more: Partial<Report> = {}): Report {
     suspect: [],
     layout: { name: 'specforge', pattern: 'rows_{from}-{to}/data_{index}.ckpt', codec: 'torch-zip', groupSize: 5 },
     dataset: { path: `/data/${name}.jsonl`, rows: 10, identity: 'ab'.repeat(32) },
+    told: ['--dataset', `/data/${name}.jsonl`],
     run: null,
     totals: { ...counts, rows: 10, files: 7, bytes: 7_000_000 },
     missing: { 'never-started': 2, 'in-flight': 0, failed: 1, lost: 0, accepted: 0 },
