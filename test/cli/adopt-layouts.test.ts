@@ -384,6 +384,16 @@ describe('what cannot be told is asked for by name, and nothing is written', () 
     );
   });
 
+  it('goes on with an adopted run whose settings are lost, once they are named again', async () => {
+    const folder = folderOf('AngelSlim, two ranks');
+    rmSync(join(folder, '.tidemark/settings.json'));
+    await expect(settingsForResume(host, folder, {}, place)).rejects.toMatchObject({ hint: expect.stringContaining('tidemark adopt') });
+    const { inferred, report } = await adoptTree(folder);
+    expect(inferred).toBeNull();
+    expect(report?.totals).toMatchObject({ sound: ROWS });
+    expect((await settingsForResume(host, folder, {}, place)).layout.tree?.paths).toMatch(/^[0-9a-f]{64}$/);
+  });
+
   it('rows that were appended to a dataset whose rows were dealt to ranks', async () => {
     const folder = folderOf('SpecForge, rows dealt to two ranks');
     const grown = join(place, 'grown.jsonl');
