@@ -116,6 +116,8 @@ async function drive(folder: string, shape: Shape): Promise<void> {
       dataset,
       store: createStore(host, folder, specForgeLayout({ extension: 'ckpt', groupSize: 2000 }), { fileMode: 0o644 }),
       norm: null,
+      lastState: 'post-norm',
+      dtype: 'BF16',
       segment: 'bench',
       now: () => host.clock.now(),
       engines: [createReplayEngine(host.clock, { layers: [1, 2, 3, 4], width: shape.width })],

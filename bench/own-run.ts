@@ -26,7 +26,7 @@ export async function recordRun(tree: ManyTree): Promise<void> {
     dataset: { path: tree.dataset },
     target: { model: '/bench', revision: null },
     engine: { kind: 'vllm', urls: ['http://127.0.0.1:1'], staging: '/bench', inFlight: 1, timeoutMs: 1000 },
-    states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', maxTokens: null },
+    states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', lastState: 'post-norm', maxTokens: null },
     layout: { name: 'specforge', extension: 'pt', groupSize: SHARD_ROWS },
     limits: { attempts: 1, failureSamples: 0, failureShare: 0, consecutiveFailures: 1, reserveBytes: 0 },
     fileMode: 0o644,

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readTargetModel } from '../src/engine/model-files.ts';
 import { createVllmEngine } from '../src/engine/vllm.ts';
-import { auxiliaryStates, lastState } from '../src/format/states.ts';
+import { stateSlots } from '../src/format/states.ts';
 import { writeTorchZip } from '../src/format/torch-zip-writer.ts';
 import { createLocalHost } from '../src/host/local.ts';
 import { specForgeLayout } from '../src/store/layouts/specforge.ts';
@@ -52,8 +52,8 @@ for (const [index, line] of lines.entries()) {
     lossMask: Uint8Array.from(row.loss_mask),
     width: capture.width,
     auxiliaryLayers: capture.layers.length - 1,
-    auxiliary: () => auxiliaryStates(states),
-    last: () => lastState(states, model.norm),
+    dtype: 'BF16',
+    slots: (first, end) => stateSlots(states, { first, end, dtype: 'BF16', norm: model.norm }),
   });
   const path = join(need('output'), layout.pathOf(index));
   mkdirSync(dirname(path), { recursive: true });

@@ -17,7 +17,7 @@ const settings: Settings = {
   dataset: { path: '/d.jsonl' },
   target: { model: '/model', revision: null },
   engine: { kind: 'vllm', urls: ['http://127.0.0.1:8000'], staging: '/staging', inFlight: 4, timeoutMs: 1000 },
-  states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', maxTokens: null },
+  states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', lastState: 'post-norm', maxTokens: null },
   layout: { name: 'specforge', extension: 'ckpt', groupSize: 3 },
   limits: { attempts: 3, failureSamples: 1, failureShare: 0, consecutiveFailures: 9, reserveBytes: 0 },
   fileMode: 0o644,

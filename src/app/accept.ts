@@ -5,8 +5,8 @@ import type { Host } from '../host/host.ts';
 import type { LedgerReader } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { openRunWriter } from '../ledger/write.ts';
-import { layoutOf } from './assessment.ts';
 import { parseSettings } from './config-settings.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export interface Accepted {
   readonly ranges: readonly IndexRange[];
@@ -82,7 +82,7 @@ export async function acceptRows(
 
 /** Rows of the ranges whose committed file is still there: giving them up would hide a later loss. */
 async function keptRows(host: Host, root: string, ledger: LedgerReader, ranges: readonly IndexRange[]): Promise<number[]> {
-  const layout = layoutOf(ledger);
+  const layout = await openRunLayout(host.files, root, ledger.run.identity.layout);
   const size = ledger.run.identity.shardRows;
   const kept: number[] = [];
   for (let shard = 0; shard < ledger.shardCount && kept.length < KEPT_MOST; shard += 1) {

@@ -1,38 +1,49 @@
 import { resolve } from 'node:path';
-import { isAdoptable } from '../core/adoptable.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { countOf, type IndexRange, indicesOf } from '../core/ranges.ts';
+import { countOf } from '../core/ranges.ts';
 import type { Report } from '../core/report.ts';
+import { STATES_DTYPES } from '../core/run-layout.ts';
 import type { Settings } from '../core/settings.ts';
+import { shellLine } from '../core/shell-line.ts';
+import { readTargetModel } from '../engine/model-files.ts';
 import type { Host } from '../host/host.ts';
+import type { LedgerReader } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
-import { createRun } from '../ledger/write.ts';
+import { createRun, matchRun } from '../ledger/write.ts';
 import { detectLayout } from '../store/detect.ts';
-import { createStoreReader } from '../store/reader.ts';
-import type { Layout } from '../store/store.ts';
+import { parseLayoutOption } from '../store/layout-option.ts';
 import { assessAt } from './assessment.ts';
-import type { ConfigOverrides } from './config.ts';
+import { type ConfigOverrides, loadConfig, resolveLayers } from './config.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
 import { adoptUnrecorded } from './repair.ts';
-import { rowIndexStore } from './row-index.ts';
-import { openInputs, type RunInputs } from './run-inputs.ts';
-import { settingsForExtract } from './start-settings.ts';
+import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
+import { identityOf, openInputs, type RunInputs } from './run-inputs.ts';
+import { type TreeForm, treeFormOf } from './tree-form.ts';
+import { layoutForTree, type PlacedTree, placeTree } from './tree-layout.ts';
+import { type LastStateSeen, lastStateOfTree } from './tree-norm.ts';
 
-/** What sound files say of themselves. */
+/** What was found out of a tree, for a person to confirm. */
 export interface Inferred {
-  readonly extension: 'ckpt' | 'pt';
-  readonly groupSize: number;
-  readonly width: number;
-  readonly auxiliaryLayers: number;
-  readonly dtype: string;
-  readonly filesLookedAt: number;
+  readonly layout: Settings['layout'];
+  readonly pattern: string;
+  readonly codec: string;
+  readonly form: TreeForm;
+  readonly lastState: LastStateSeen;
+  /** How new files will be named. */
+  readonly names: string;
+  readonly layers: { readonly auxiliary: readonly number[]; readonly named: boolean };
 }
 
 export interface AdoptOptions {
   readonly config: string | null;
   readonly overrides: ConfigOverrides;
+  /** `--layout`; null tells it by looking. */
+  readonly layout: string | null;
+  /** `--last-state`, for where the numbers do not tell. */
+  readonly lastState: 'pre-norm' | 'post-norm' | null;
   /** False only says what was inferred and what would be done. */
   readonly confirmed: boolean;
+  readonly cache: RowIndexOptions['cache'];
   readonly cwd: string;
   readonly signal: AbortSignal;
   onInferred(inferred: Inferred, sound: number): void;
@@ -40,122 +51,125 @@ export interface AdoptOptions {
 }
 
 export interface AdoptResult {
-  readonly inferred: Inferred;
-  readonly sound: number;
+  /** null where the folder was a run already. */
+  readonly inferred: Inferred | null;
   /** null without confirmation: nothing was written. */
   readonly report: Report | null;
 }
 
-/** Files whose shapes are compared before a folder is called of one kind. */
-const FILES_LOOKED_AT = 32;
-
 /**
- * Makes a tree that another tool wrote a run of ours: shapes are inferred from sound files and held against the target, and every
+ * Makes a tree that another tool wrote a run of ours: its form is inferred from sound files and held against the target, and every
  * sound file is proved, byte by byte, and recorded. Nothing is moved, rewritten or deleted; begun again, it goes on.
- * @throws TidemarkError `decision-needed` when files and target do not fit; `config` naming what only the operator knows
+ * @throws TidemarkError `decision-needed` when files and target do not fit, or what only the operator knows was not named; `config`
  */
 export async function adopt(host: Host, folder: string, options: AdoptOptions): Promise<AdoptResult> {
   const root = resolve(options.cwd, folder);
   const known = await openLedger(host, root, { parseSettings });
-  const layout = await detectLayout(host.files, root);
-  const shape = writableShape(layout, root);
-  const settings = await settingsForExtract(host, options.config, { ...options.overrides, ...shape, output: root }, options.cwd);
-  const looked = await assessAt(host, root, {
-    dataset: settings.dataset.path,
-    model: settings.target.model,
-    level: 'identity',
-    cwd: options.cwd,
-  });
-  const sound = looked.verdicts.filter((group) => group.verdict === 'sound').flatMap((group) => group.ranges);
-  const inferred = await inferShape(host, root, layout, sound);
-  const inputs = await openInputs(host.files, settings, {
-    signal: options.signal,
-    rowIndex: rowIndexStore(host, { outside: root }),
-    onScan: () => undefined,
-  });
+  if (known !== null) return goOn(host, root, known, options);
+  const settings = await namedSettings(host, root, options);
+  const rowIndex = rowIndexStore(host, { outside: root, cache: options.cache });
+  const inputs = await openInputs(host.files, settings, { signal: options.signal, rowIndex, onScan: () => undefined });
   try {
-    holdAgainstTarget(root, inferred, inputs, settings);
-    options.onInferred(inferred, countOf(sound));
-    if (!options.confirmed) return { inferred, sound: countOf(sound), report: null };
-    if (known === null) {
-      const folderId = Buffer.from(host.randomBytes(16)).toString('hex');
-      await createRun(host, root, inputs.identity, folderId, inputs.dataset.table, settingsDocument(settings));
-    }
+    const tree = await look(host, root, settings, inputs, options);
+    const form = await treeFormOf(host.files, root, tree.layout, tree.sound, inputs.model.hiddenSize);
+    holdAgainstTarget(root, form, inputs, settings);
+    const lastState = await lastStateOfTree(host, root, tree.layout, form, {
+      ...options,
+      model: settings.target.model,
+      given: options.lastState,
+    });
+    const made = await layoutForTree(root, tree, form, inputs.dataset);
+    const { pattern, codec } = tree.detected;
+    const layers = { auxiliary: settings.states.auxiliaryLayers, named: settings.layersNamed };
+    const inferred: Inferred = { layout: made.layout, pattern, codec, form, lastState, names: made.names, layers };
+    options.onInferred(inferred, countOf(tree.sound));
+    if (!options.confirmed) return { inferred, report: null };
+    refuseUnnamedLayers(inferred);
+    const { layersNamed: _, ...plain } = settings;
+    const states = { ...plain.states, dtype: form.dtype, lastState: lastState.stored };
+    const resolved: Settings = { ...plain, states, layout: made.layout };
+    const folderId = Buffer.from(host.randomBytes(16)).toString('hex');
+    await createRun(host, root, identityOf(resolved, inputs), folderId, inputs.dataset.table, settingsDocument(resolved), made.paths);
     const { report } = await adoptUnrecorded(host, root, { takeOver: false, setAside: false, onAdopted: options.onAdopted });
-    return { inferred, sound: countOf(sound), report };
+    return { inferred, report };
   } finally {
     await inputs.dataset.close();
   }
 }
 
-/** Only a tree that we could go on writing can become a run. */
-function writableShape(layout: Layout, root: string): { readonly extension: string; readonly groupSize: string } {
-  if (isAdoptable(layout)) return { extension: extensionOf(layout), groupSize: `${layout.groupSize}` };
-  throw new TidemarkError(
-    'decision-needed',
-    `${root} has the layout ${layout.name} (${layout.pattern}), which tidemark reads and does not write yet`,
-    {
-      where: root,
-      hint: `it can be proved: tidemark verify ${root} --level checksum`,
-    },
-  );
+type NamedSettings = Settings & { readonly layersNamed: boolean };
+
+/** What the operator named; layout, dtype and norm are the tree's own and come later. */
+async function namedSettings(host: Host, root: string, options: AdoptOptions): Promise<NamedSettings> {
+  const unresolved = await loadConfig(host.files, options.config, { ...options.overrides, output: root }, options.cwd);
+  const model = await readTargetModel(host.files, unresolved.target.model);
+  const layersNamed = unresolved.states.auxiliaryLayers !== null || options.overrides.layers !== undefined;
+  return { ...resolveLayers(unresolved, model.layerCount), layersNamed };
 }
 
-function extensionOf(layout: Layout): 'ckpt' | 'pt' {
-  return layout.pattern.endsWith('.pt') ? 'pt' : 'ckpt';
+/** The tree assessed against the dataset, each file at its row. */
+async function look(host: Host, root: string, settings: Settings, inputs: RunInputs, options: AdoptOptions): Promise<PlacedTree> {
+  const choice = options.layout === null ? null : parseLayoutOption(options.layout);
+  const detected = await detectLayout(host.files, root, choice);
+  const report = await assessAt(host, root, {
+    dataset: settings.dataset.path,
+    model: settings.target.model,
+    layout: options.layout,
+    level: 'identity',
+    cwd: options.cwd,
+    signal: options.signal,
+    cache: options.cache,
+  });
+  return placeTree(host.files, root, detected, report, inputs.dataset.table, options.signal);
 }
 
-async function inferShape(host: Host, root: string, layout: Layout, sound: readonly IndexRange[]): Promise<Inferred> {
-  const store = createStoreReader(host.files, root, layout);
-  const step = Math.max(1, Math.floor(countOf(sound) / FILES_LOOKED_AT));
-  const shapes = new Map<string, number>();
-  let place = 0;
-  for (const row of indicesOf(sound)) {
-    place += 1;
-    if ((place - 1) % step !== 0) continue;
-    const opened = await store.open(row);
-    if (opened === null || !opened.ok) continue;
-    const last = opened.sample.tensors.get('hidden_state');
-    const auxiliary = opened.sample.tensors.get('aux_hidden_state');
-    await opened.sample.close();
-    const width = last?.shape.at(-1) ?? 0;
-    const shape = JSON.stringify([width, (auxiliary?.shape.at(-1) ?? 0) / Math.max(1, width), last?.dtype ?? '?']);
-    shapes.set(shape, (shapes.get(shape) ?? 0) + 1);
+/** A folder that is a run already: what no journal has is proved and recorded; settings that were lost are written anew. */
+async function goOn(host: Host, root: string, known: LedgerReader, options: AdoptOptions): Promise<AdoptResult> {
+  if (!options.confirmed) return { inferred: null, report: null };
+  const settings = known.settings === null ? await settingsAnew(host, root, known, options) : null;
+  const { report } = await adoptUnrecorded(host, root, { takeOver: false, setAside: false, settings, onAdopted: options.onAdopted });
+  return { inferred: null, report };
+}
+
+async function settingsAnew(host: Host, root: string, known: LedgerReader, options: AdoptOptions): Promise<Settings> {
+  const { layersNamed: _, ...named } = await namedSettings(host, root, options);
+  const { layout, dtype, lastState } = known.run.identity;
+  const states = STATES_DTYPES.find((known) => known === dtype);
+  if (states === undefined)
+    throw new TidemarkError('format-refused', `the run stores ${dtype}, which this version does not know`, { where: root });
+  const settings: Settings = { ...named, layout, states: { ...named.states, dtype: states, lastState: lastState.stored } };
+  const inputs = await openInputs(host.files, settings, { signal: options.signal, onScan: () => undefined });
+  try {
+    matchRun(root, known.run, identityOf(settings, inputs), inputs.dataset.table, known.table);
+    return settings;
+  } finally {
+    await inputs.dataset.close();
   }
-  const [only, second] = [...shapes.keys()];
-  if (only === undefined)
-    throw new TidemarkError('decision-needed', `${root} holds no sound file of the dataset's rows, so there is nothing to adopt`, {
-      where: root,
-      hint: `tidemark assess ${root} --dataset FILE`,
-    });
-  if (second !== undefined)
-    throw new TidemarkError(
-      'decision-needed',
-      `the files of ${root} are of several kinds (width, auxiliary layers, dtype): ${[...shapes.keys()].join(' and ')}`,
-      { where: root, hint: 'adopt only a folder of one kind' },
-    );
-  const [width, auxiliaryLayers, dtype] = JSON.parse(only) as [number, number, string];
-  const extension = layout.pattern.endsWith('.pt') ? 'pt' : 'ckpt';
-  return {
-    extension,
-    groupSize: layout.groupSize,
-    width,
-    auxiliaryLayers,
-    dtype,
-    filesLookedAt: [...shapes.values()].reduce((a, b) => a + b, 0),
-  };
 }
 
-function holdAgainstTarget(root: string, inferred: Inferred, inputs: RunInputs, settings: Settings): void {
+function holdAgainstTarget(root: string, form: TreeForm, inputs: RunInputs, settings: NamedSettings): void {
   const wrong: string[] = [];
-  if (inferred.width !== inputs.model.hiddenSize)
-    wrong.push(`the files are ${inferred.width} wide, the target is ${inputs.model.hiddenSize}`);
-  if (inferred.auxiliaryLayers !== settings.states.auxiliaryLayers.length)
-    wrong.push(`the files hold ${inferred.auxiliaryLayers} auxiliary layers, ${settings.states.auxiliaryLayers.length} were named`);
-  if (inferred.dtype !== settings.states.dtype) wrong.push(`the files are ${inferred.dtype}, a run stores ${settings.states.dtype}`);
+  const { auxiliaryLayers } = settings.states;
+  if (form.width !== inputs.model.hiddenSize) wrong.push(`the files are ${form.width} wide, the target is ${inputs.model.hiddenSize}`);
+  if (form.auxiliaryLayers !== null && form.auxiliaryLayers !== auxiliaryLayers.length) {
+    const named = settings.layersNamed ? `${auxiliaryLayers.length} were named` : 'which ones was not named';
+    wrong.push(`the files hold ${form.auxiliaryLayers} auxiliary layers, ${named}`);
+  }
   if (wrong.length === 0) return;
   throw new TidemarkError('decision-needed', `${root} does not fit what was named, and nothing was written: ${wrong.join('; ')}`, {
     where: root,
     hint: 'name the target with --model and the boundary numbers of its auxiliary layers with --layers',
   });
+}
+
+/** Which layers the numbers are of is written nowhere in a file: a guess would fill the tree with other tensors. */
+function refuseUnnamedLayers({ layers }: Inferred): void {
+  if (layers.named) return;
+  throw new TidemarkError(
+    'decision-needed',
+    'which layers the files hold cannot be inferred, and was not named: --layers; nothing was written',
+    {
+      hint: `EAGLE-3's usual ones for this target, as boundary numbers: ${shellLine(['--layers', layers.auxiliary.join(',')])}`,
+    },
+  );
 }

@@ -2,12 +2,13 @@ import { resolve } from 'node:path';
 import { type AssessOptions, assessFolder } from '../assess/assess.ts';
 import type { AssessDeps } from '../assess/gather.ts';
 import { readLog } from '../assess/gather-log.ts';
+import type { CountedRows } from '../assess/gathered.ts';
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Report } from '../core/report.ts';
 import { shellLine } from '../core/shell-line.ts';
 import type { Level } from '../core/verdict.ts';
 import type { Dataset } from '../dataset/dataset.ts';
-import { openDataset } from '../dataset/open-dataset.ts';
+import { countRows, needsTokenizer, openDataset } from '../dataset/open-dataset.ts';
 import { listOrphanCaptures } from '../engine/staged-list.ts';
 import type { Host } from '../host/host.ts';
 import { journalRuns } from '../ledger/journal.ts';
@@ -17,15 +18,15 @@ import { isOtherVersion } from '../ledger/run-record.ts';
 import { planOf } from '../recover/planner.ts';
 import { detectLayout } from '../store/detect.ts';
 import { parseLayoutOption } from '../store/layout-option.ts';
-import { specForgeLayout } from '../store/layouts/specforge.ts';
 import { placeFiles } from '../store/place.ts';
 import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
 import { type Readers, startReaders } from './readers.ts';
-import { rowIndexStore } from './row-index.ts';
+import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export { exitOf } from '../recover/planner.ts';
 
@@ -41,6 +42,8 @@ export interface AssessmentOptions {
   readonly log?: string | null;
   /** Samples a second that the operator expects. */
   readonly rate?: number | null;
+  /** `off`: the dataset is scanned anew, and nothing of that is kept. */
+  readonly cache?: RowIndexOptions['cache'] | undefined;
   readonly cwd: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
@@ -78,16 +81,22 @@ async function assessThrough(host: ReadingHost, folder: string, options: Assessm
   if (ledger !== null && choice !== null) {
     throw new TidemarkError('usage', `${root} is a run of tidemark's, whose layout its run.json says`, { hint: 'leave --layout out' });
   }
-  const found = ledger === null ? await detectLayout(host.files, root, choice) : layoutOf(ledger);
-  const dataset =
+  const found =
+    ledger === null ? await detectLayout(host.files, root, choice) : await openRunLayout(host.files, root, ledger.run.identity.layout);
+  const given =
     options.dataset === null ? null : await givenDataset(host, resolve(options.cwd, options.dataset), ledger, { ...options, root });
+  const dataset = given?.dataset ?? null;
+  const counted = given?.counted ?? null;
   try {
     const { layout } = await placeFiles(host.files, root, found, dataset?.table ?? null, options.signal);
     const log = options.log == null ? null : await readLog(host.files, resolve(options.cwd, options.log));
     return await assessWith(host, root, ledger, layout, {
       dataset:
         dataset === null ? null : { path: dataset.path, table: dataset.table, readRow: async (row) => (await dataset.read(row)).inputIds },
-      level: options.level,
+      // What cannot be compared is not claimed to have been.
+      level: counted !== null && options.level === 'identity' ? 'structure' : options.level,
+      counted,
+      told: ledger === null ? toldIn(options) : [],
       retryFailed: false,
       lostRun: lost,
       datasetNote: dataset === null ? await datasetNote(host, ledger) : null,
@@ -140,13 +149,17 @@ export async function assessRun(
 ): Promise<Report> {
   const ledger = await openLedger(host, root, { parseSettings });
   if (ledger === null) throw new TidemarkError('no-run', `${root}/.tidemark/run.json has gone`, { where: root });
-  return withReaders(host, (reading) =>
-    assessWith(reading, root, ledger, layoutOf(ledger), { dataset: null, level: 'identity', ...options }),
-  );
+  return withReaders(host, async (reading) => {
+    const layout = await openRunLayout(reading.files, root, ledger.run.identity.layout);
+    return assessWith(reading, root, ledger, layout, { dataset: null, level: 'identity', ...options });
+  });
 }
 
 interface Looking
-  extends Pick<AssessOptions, 'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun' | 'datasetNote'> {
+  extends Pick<
+    AssessOptions,
+    'level' | 'signal' | 'onProgress' | 'ownLease' | 'logs' | 'rate' | 'lostRun' | 'datasetNote' | 'counted' | 'told'
+  > {
   readonly dataset: AssessDeps['dataset'];
   readonly retryFailed: boolean;
 }
@@ -161,34 +174,44 @@ async function assessWith(host: ReadingHost, root: string, ledger: LedgerReader 
   );
 }
 
-/** The layout that a run was begun with. @throws TidemarkError `format-refused` when this version does not know it */
-export function layoutOf(ledger: LedgerReader): Layout {
-  const { extension, groupSize, name } = ledger.run.identity.layout;
-  if (name === 'specforge' && (extension === 'ckpt' || extension === 'pt')) return specForgeLayout({ extension, groupSize });
-  throw new TidemarkError('format-refused', `the run's layout is ${name} with .${extension}, which this version does not know`, {
-    hint: 'continue with the version that began the run',
-  });
+/** What this assessment was told, for the commands that it prints: paths as they are from everywhere. */
+function toldIn({ dataset, model, layout, cwd }: AssessmentOptions): string[] {
+  return [
+    ...(dataset === null ? [] : ['--dataset', resolve(cwd, dataset)]),
+    ...(model === null ? [] : ['--model', resolve(cwd, model)]),
+    ...(layout == null ? [] : ['--layout', layout]),
+  ];
 }
 
-/** A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. */
+/**
+ * A dataset of conversations needs the target's tokenizer: the one that is named, or the one that the run was begun with. Of a foreign
+ * tree the rows are counted where there is none: which of them have a file is worth knowing all the same.
+ */
 async function givenDataset(
   host: ReadingHost,
   path: string,
   ledger: LedgerReader | null,
   options: AssessmentOptions & { readonly root: string },
-): Promise<Dataset> {
+): Promise<{ readonly dataset: Dataset; readonly counted: null } | { readonly dataset: null; readonly counted: CountedRows }> {
   const settings = ledger?.settings ?? null;
   const model = options.model === null ? (settings?.target.model ?? null) : resolve(options.cwd, options.model);
   const { encoder, encoderProblem } = model === null ? { encoder: null, encoderProblem: null } : await encoderIfAny(host.files, model);
   const encoding = { encoder, ...(encoderProblem === null ? {} : { encoderProblem }) };
+  const signal = options.signal === undefined ? {} : { signal: options.signal };
   // The first look is one that may hang; a mount that answers it is trusted with the rest.
   await host.files.stat(path);
-  return openDataset(host.direct.files, path, {
-    ...encoding,
-    maxTokens: settings?.states.maxTokens ?? null,
-    rowIndex: rowIndexStore(host.direct, { outside: options.root }),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
-  });
+  try {
+    const dataset = await openDataset(host.direct.files, path, {
+      ...encoding,
+      ...signal,
+      maxTokens: settings?.states.maxTokens ?? null,
+      rowIndex: rowIndexStore(host.direct, { outside: options.root, cache: options.cache }),
+    });
+    return { dataset, counted: null };
+  } catch (error) {
+    if (ledger !== null || !needsTokenizer(error)) throw error;
+    return { dataset: null, counted: { path, rows: await countRows(host.direct.files, path, options.signal), why: error.message } };
+  }
 }
 
 /** Captures of ours that a killed driver left in the engine's folder; null while one runs, whose captures in flight look the same. */

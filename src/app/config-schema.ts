@@ -70,7 +70,7 @@ export const configSchema = section({
   }).exactOptional(),
   states: section({
     auxiliaryLayers: layers.nullable().exactOptional(),
-    dtype: oneOf(['bfloat16']).exactOptional(),
+    dtype: oneOf(['bfloat16', 'float16', 'float32']).exactOptional(),
     maxTokens: count(1, 100_000_000).nullable().exactOptional(),
   }).exactOptional(),
   layout: section({

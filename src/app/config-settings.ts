@@ -1,7 +1,9 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { TidemarkError } from '../core/errors.ts';
+import { STATES_DTYPES } from '../core/run-layout.ts';
 import type { Settings } from '../core/settings.ts';
+import { runLayoutSchema } from '../ledger/run-layout-schema.ts';
 
 export const SETTINGS_FORMAT = 'tidemark.settings/1';
 
@@ -24,10 +26,12 @@ const settingsSchema = z.strictObject({
   }),
   states: z.strictObject({
     auxiliaryLayers: z.array(z.number().int().min(0)).min(1).refine(ascending, { error: 'expected ascending layers' }),
-    dtype: z.literal('BF16'),
+    dtype: z.enum(STATES_DTYPES),
+    // Settings of the first starts do not have it: they knew no other.
+    lastState: z.enum(['pre-norm', 'post-norm', 'none']).default('post-norm'),
     maxTokens: count.nullable(),
   }),
-  layout: z.strictObject({ name: z.literal('specforge'), extension: z.enum(['ckpt', 'pt']), groupSize: count }),
+  layout: runLayoutSchema,
   limits: z.strictObject({
     attempts: count,
     failureSamples: z.number().int().min(0),

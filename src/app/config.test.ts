@@ -62,7 +62,7 @@ describe('loadConfig', () => {
       dataset: { path: join(at, 'merged.jsonl') },
       target: { model: join(at, 'models/tide-5m'), revision: null },
       engine: { kind: 'vllm', urls: ['http://127.0.0.1:8000'], staging: '/dev/shm/tidemark', inFlight: 8, timeoutMs: 120_000 },
-      states: { auxiliaryLayers: [2, 4, 5], dtype: 'BF16', maxTokens: null },
+      states: { auxiliaryLayers: [2, 4, 5], dtype: 'BF16', lastState: 'post-norm', maxTokens: null },
       layout: { name: 'specforge', extension: 'ckpt', groupSize: 2000 },
       limits: { attempts: 3, failureSamples: 10, failureShare: 0.001, consecutiveFailures: 16, reserveBytes: 2 ** 30 },
       fileMode: 0o644,
@@ -109,7 +109,7 @@ describe('loadConfig', () => {
       fileMode: 0o600,
     });
     const reset = await loadConfig(files, 'conf/t.yaml', { layers: 'default', maxTokens: 'none' }, at);
-    expect(reset.states).toEqual({ auxiliaryLayers: null, dtype: 'BF16', maxTokens: null });
+    expect(reset.states).toEqual({ auxiliaryLayers: null, dtype: 'BF16', lastState: 'post-norm', maxTokens: null });
   });
 
   it('works from flags alone, and from a link', async () => {

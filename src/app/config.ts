@@ -20,6 +20,9 @@ export type UnresolvedSettings = Omit<Settings, 'states'> & {
   readonly states: Omit<Settings['states'], 'auxiliaryLayers'> & { readonly auxiliaryLayers: readonly LayerBoundary[] | null };
 };
 
+/** Names of a configuration in those of the files. */
+const DTYPES = { bfloat16: 'BF16', float16: 'F16', float32: 'F32' } as const;
+
 /** What a configuration need not say. */
 export const DEFAULTS = {
   target: { revision: null },
@@ -203,14 +206,14 @@ function settingsOf(document: ConfigDocument, shown: string | null): UnresolvedS
   refuseOverlap(output, staging);
   const { revision } = { ...DEFAULTS.target, ...document.target };
   const { kind, inFlight, timeout } = { ...DEFAULTS.engine, ...document.engine };
-  const { auxiliaryLayers, maxTokens } = { ...DEFAULTS.states, ...document.states };
+  const { auxiliaryLayers, dtype, maxTokens } = { ...DEFAULTS.states, ...document.states };
   const { reserve, ...limits } = { ...DEFAULTS.limits, ...document.limits };
   return {
     output,
     dataset: { path: dataset },
     target: { model, revision },
     engine: { kind, urls, staging, inFlight, timeoutMs: timeout },
-    states: { auxiliaryLayers, dtype: 'BF16', maxTokens },
+    states: { auxiliaryLayers, dtype: DTYPES[dtype], lastState: 'post-norm', maxTokens },
     layout: { ...DEFAULTS.layout, ...document.layout },
     limits: { ...limits, reserveBytes: reserve },
     fileMode: document.fileMode ?? DEFAULTS.fileMode,

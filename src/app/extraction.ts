@@ -15,12 +15,14 @@ import { openRunWriter, writeSettings } from '../ledger/write.ts';
 import { workOf } from '../recover/work.ts';
 import { createStore } from '../store/local-store.ts';
 import { sampleBytes } from '../store/size.ts';
+import type { Layout } from '../store/store.ts';
 import { assessRun } from './assessment.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
-import { rowIndexStore } from './row-index.ts';
+import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
 import { prepareFolder, refuseOverlap } from './run-folder.ts';
 import { openInputs, type RunInputs } from './run-inputs.ts';
+import { openRunLayout } from './run-layout.ts';
 import { VERSION } from './version.ts';
 
 export type { ExtractEvent } from '../extract/extract.ts';
@@ -34,6 +36,7 @@ export interface ExtractionOptions {
   readonly takeOver: boolean;
   /** Rows that failed for good are tried again. */
   readonly retryFailed: boolean;
+  readonly cache?: RowIndexOptions['cache'];
   readonly signals: StopSignals;
   onPhase(phase: ExtractionPhase): void;
   onEvent(event: ExtractEvent): void;
@@ -65,7 +68,7 @@ export interface ExtractionResult {
 export async function runExtraction(host: Host, settings: Settings, options: ExtractionOptions): Promise<ExtractionResult> {
   const inputs = await openInputs(host.files, settings, {
     signal: options.signals.drain,
-    rowIndex: rowIndexStore(host, { outside: settings.output }),
+    rowIndex: rowIndexStore(host, { outside: settings.output, cache: options.cache }),
     onScan: (progress) => options.onPhase({ kind: 'scanning', ...progress }),
   });
   await refuseOverlap(host, settings);
@@ -116,13 +119,16 @@ async function withWriter(
     const assess = () => assessRun(host, settings.output, { retryFailed: options.retryFailed, ownLease: writer.journal.lease });
     const report = await assess();
     const work = workOf(report);
-    await refuseFullVolume(host, settings, inputs, work);
+    const layout = await openRunLayout(host.files, settings.output, settings.layout);
+    await refuseFullVolume(host, settings, inputs, layout, work);
     options.onPhase({ kind: 'planned', report, work });
     const outcome = await extract(
       {
         dataset: inputs.dataset,
-        store: createStore(host, settings.output, inputs.layout, { fileMode: settings.fileMode }),
+        store: createStore(host, settings.output, layout, { fileMode: settings.fileMode }),
         norm: inputs.model.norm,
+        lastState: settings.states.lastState,
+        dtype: settings.states.dtype,
         segment,
         now: () => host.clock.now(),
         engines,
@@ -231,13 +237,15 @@ function refuseLongRows(inputs: RunInputs, description: EngineDescription): void
 }
 
 /** Stops before the disk does: a run that will not fit does not start. Sizes follow from token counts, before a byte is written. */
-async function refuseFullVolume(host: Host, settings: Settings, inputs: RunInputs, work: Work): Promise<void> {
+async function refuseFullVolume(host: Host, settings: Settings, inputs: RunInputs, layout: Layout, work: Work): Promise<void> {
   const { table } = inputs.dataset;
+  const { auxiliaryLayers, dtype } = settings.states;
+  const shape = { width: inputs.model.hiddenSize, auxiliaryLayers: auxiliaryLayers.length, dtype };
   let needed = 0;
   let fitting = 0;
   const { freeBytes } = await host.files.space(settings.output);
   for (const row of indicesOf(work.extract)) {
-    needed += sampleBytes(inputs.layout, row, table.at(row)?.tokens ?? 0, inputs.model.hiddenSize, settings.states.auxiliaryLayers.length);
+    needed += sampleBytes(layout, row, { ...shape, tokens: table.at(row)?.tokens ?? 0 });
     if (needed + settings.limits.reserveBytes <= freeBytes) fitting += 1;
   }
   const count = countOf(work.extract);

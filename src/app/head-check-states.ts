@@ -25,10 +25,13 @@ export function lastStateOf(tensors: ReadonlyMap<string, TensorInfo>, tokens: nu
     const slots = shape.length === 3 ? (shape[1] ?? 0) : 1;
     if (shape.length < 2 || shape.length > 3 || shape[0] !== tokens || shape.at(-1) !== width || slots === 0) continue;
     const { dtype, fileOffset } = tensor;
-    if (!tensor.contiguous) return `${name} is not stored in one piece`;
+    // A view of a larger tensor, as a careless writer saves it, has its rows apart; within a row values must lie together.
+    const stride = tensor.stride.slice(tensor.shape.length - shape.length);
+    if (stride.at(-1) !== 1 && width !== 1) return `${name} is not stored in one piece`;
     if (dtype !== 'BF16' && dtype !== 'F16' && dtype !== 'F32') return `${name} is ${dtype}`;
-    const slotBytes = width * DTYPE_BYTES[dtype];
-    return { dtype, width, fileOffset: fileOffset + (slots - 1) * slotBytes, strideBytes: slots * slotBytes };
+    const size = DTYPE_BYTES[dtype];
+    const slotBytes = shape.length === 3 ? (stride[1] ?? width) * size : 0;
+    return { dtype, width, fileOffset: fileOffset + (slots - 1) * slotBytes, strideBytes: (stride[0] ?? width) * size };
   }
   return `none of its tensors is a last state of ${tokens} tokens, ${width} wide`;
 }

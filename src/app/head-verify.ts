@@ -2,10 +2,10 @@ import { resolve } from 'node:path';
 import { EXIT, type ExitCode } from '../core/exit.ts';
 import type { Host } from '../host/host.ts';
 import { openLedger } from '../ledger/open.ts';
-import { layoutOf } from './assessment.ts';
 import { parseSettings } from './config-settings.ts';
 import { type FolderHeadCheckReport, runHeadCheck } from './head-check-folder.ts';
 import { headCheckLines } from './head-check-words.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export interface HeadVerification {
   readonly report: FolderHeadCheckReport;
@@ -20,8 +20,12 @@ export async function verifyHead(
   folder: string,
   options: { readonly model: string; readonly dataset: string | null; readonly cwd: string },
 ): Promise<HeadVerification> {
-  const ledger = await openLedger(host, resolve(options.cwd, folder), { parseSettings });
-  const report = await runHeadCheck(host, folder, { ...options, ...(ledger === null ? {} : { layout: layoutOf(ledger) }) });
+  const root = resolve(options.cwd, folder);
+  const ledger = await openLedger(host, root, { parseSettings });
+  const report = await runHeadCheck(host, folder, {
+    ...options,
+    ...(ledger === null ? {} : { layout: await openRunLayout(host.files, root, ledger.run.identity.layout) }),
+  });
   const stated = ledger?.run.identity.lastState.stored ?? null;
   const right = stated === null ? report.verdict === 'post-norm' || report.verdict === 'pre-norm' : report.verdict === stated;
   return { report, lines: headCheckLines(report), exit: right && report.perFile.length === 0 ? EXIT.complete : EXIT.decision };

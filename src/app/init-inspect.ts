@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { isTidemarkError, messageOf, TidemarkError } from '../core/errors.ts';
-import type { RandomAccess } from '../core/random-access.ts';
 import type { ConversationEncoder } from '../dataset/dataset.ts';
-import { jsonlPieces, parseJsonLine, printable } from '../dataset/jsonl.ts';
+import { parseJsonLine, printable } from '../dataset/jsonl.ts';
+import { DATASET_PURPOSE } from '../dataset/open-dataset.ts';
+import { openRecords } from '../dataset/open-records.ts';
 import { parseRow } from '../dataset/row.ts';
 import { type ModelConfig, parseModelConfig } from '../engine/model-config.ts';
 import type { FileReader, Http } from '../host/host.ts';
@@ -40,27 +41,24 @@ export interface DatasetSample {
   readonly meanTokens: number;
 }
 
-/** Null when there is no such file. @param encoder null leaves conversations uncounted in tokens */
+/** Null when there is no such file; rejects with `dataset` when it is something else. @param encoder null leaves conversations uncounted in tokens */
 export async function sampleDataset(files: FileReader, path: string, encoder: ConversationEncoder | null): Promise<DatasetSample | null> {
-  const real = await files.realPath(path);
-  const file = real === null ? null : await files.open(real);
-  if (file === null) return null;
+  if ((await files.realPath(path)) === null) return null;
+  const file = await openRecords(files, path, DATASET_PURPOSE);
   try {
-    const cut: RandomAccess = { size: Math.min(file.size, SAMPLE_BYTES), read: (offset, length) => file.read(offset, length) };
     const forms = new Set<string>();
     const tokens: number[] = [];
-    let lines = 0;
-    let lineBytes = 0;
+    let rows = 0;
+    let readBytes = 0;
     let problems = 0;
     let firstProblem: string | null = null;
-    for await (const piece of jsonlPieces(cut)) {
-      for (const line of piece) {
-        // The last line of a cut may be half a row.
-        if (cut.size < file.size && line.start + line.bytes >= cut.size) continue;
-        lines += 1;
-        lineBytes += line.bytes + 1;
-        if (lines > SAMPLE_ROWS || line.text === null) continue;
-        const parsed = parseJsonLine(line.text);
+    let counted = true;
+    for await (const records of file.records()) {
+      for (const record of records) {
+        rows += 1;
+        readBytes = record.readBytes;
+        if (rows > SAMPLE_ROWS) continue;
+        const parsed = record.value();
         const row = parsed.ok
           ? parseRow(parsed.value, { encoder, maxTokens: null })
           : { kind: 'problem' as const, message: parsed.message };
@@ -68,17 +66,20 @@ export async function sampleDataset(files: FileReader, path: string, encoder: Co
         if (row.kind === 'row') tokens.push(row.inputIds.length);
         if (row.kind === 'problem') {
           problems += 1;
-          firstProblem ??= `line ${line.line}: ${row.message}`;
+          firstProblem ??= `${file.form === 'parquet' ? 'row' : 'line'} ${record.line}: ${row.message}`;
         }
       }
+      if (rows >= SAMPLE_ROWS && readBytes >= SAMPLE_BYTES && readBytes < file.stat.bytes) {
+        counted = false;
+        break;
+      }
     }
-    const counted = cut.size === file.size;
     return {
-      bytes: file.size,
-      rows: counted || lines === 0 ? lines : Math.round(file.size / (lineBytes / lines)),
+      bytes: file.stat.bytes,
+      rows: counted ? rows : Math.round(file.stat.bytes / (readBytes / rows)),
       counted,
       forms: [...forms],
-      sampled: Math.min(lines, SAMPLE_ROWS),
+      sampled: Math.min(rows, SAMPLE_ROWS),
       problems,
       firstProblem,
       longestTokens: Math.max(0, ...tokens),

@@ -3,6 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLocalHost } from '../host/local.ts';
 import { loadConfig, resolveLayers } from './config.ts';
@@ -103,6 +105,22 @@ describe('writeInitialConfig', () => {
     expect(Math.abs(Number(rows?.replaceAll(' ', '')) - 3001)).toBeLessThan(10);
     expect(found[0]).toContain('with input_ids and loss_mask; of the first 200 the longest has 1 000 tokens');
     expect(found[0]).toContain('1 of them cannot be used, line 1: not JSON');
+  });
+
+  it('looks into packed datasets and tables, and says what is no dataset', async () => {
+    const at = await mkdtemp(join(folder, 'i-'));
+    const init = async (dataset: string, path: string): Promise<string | undefined> =>
+      (await writeInitialConfig(host, { model: null, dataset, url: null, output: null, path, cwd: at })).found[0];
+    const lines = Array.from({ length: 300 }, (_, row) => `${JSON.stringify({ input_ids: [row, 2, 3] })}\n`);
+    await writeFile(join(at, 'd.jsonl.gz'), gzipSync(lines.join('')));
+    expect(await init('d.jsonl.gz', 'a.yaml')).toBe(
+      'dataset: 300 rows with input_ids; of the first 200 the longest has 3 tokens, the mean is 3',
+    );
+    const columnData = [{ name: 'messages', data: ['a', 'b'].map((content) => [{ role: 'user', content }]), type: 'JSON' as const }];
+    await writeFile(join(at, 'd.parquet'), Buffer.from(parquetWriteBuffer({ columnData })));
+    expect(await init('d.parquet', 'b.yaml')).toMatch(/^dataset: 2 rows with messages/);
+    await writeFile(join(at, 'd.zip'), Buffer.from('PK\x03\x04 and so on'));
+    expect(await init('d.zip', 'c.yaml')).toMatch(/^dataset: the dataset .* is a zip archive or a torch file/);
   });
 });
 

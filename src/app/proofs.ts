@@ -41,7 +41,14 @@ export async function openProofs(host: Host, folder: string, layout: Layout, opt
   const real = await host.files.realPath(folder);
   if (cache === null || !bootId.known || real === null) return null;
   const place = { ...cache, folder: `${cache.folder.slice(0, cache.folder.lastIndexOf('/'))}/proofs` };
-  const origin: ProofOrigin = { folder: real, family: layout.name, codec: layout.codec, bootId: bootId.value, version: VERSION };
+  const origin: ProofOrigin = {
+    folder: real,
+    layout: layout.name,
+    form: JSON.stringify(layout.form),
+    codec: layout.codec,
+    bootId: bootId.value,
+    version: VERSION,
+  };
   const name = `${createHash('sha256').update(JSON.stringify(origin)).digest('hex').slice(0, 32)}.proofs`;
   const known = await load(host, `${place.folder}/${name}`, origin);
   return new FolderProofs(host, known ?? new ProofTable(origin), options, async (bytes) => {

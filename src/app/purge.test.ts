@@ -40,7 +40,7 @@ beforeEach(async () => {
     dataset: { path: join(place, 'd.jsonl') },
     target: { model: '/model', revision: null },
     engine: { kind: 'vllm', urls: ['http://127.0.0.1:8000'], staging: join(place, 'staging'), inFlight: 4, timeoutMs: 1000 },
-    states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', maxTokens: null },
+    states: { auxiliaryLayers: [1, 2, 3], dtype: 'BF16', lastState: 'post-norm', maxTokens: null },
     layout: { name: 'specforge', extension: 'ckpt', groupSize: 3 },
     limits: { attempts: 3, failureSamples: 1, failureShare: 0, consecutiveFailures: 9, reserveBytes: 0 },
     fileMode: 0o644,

@@ -7,9 +7,10 @@ import { listLeases } from '../ledger/lease.ts';
 import type { Holder, LedgerReader, LostHolder } from '../ledger/ledger.ts';
 import { openLedger } from '../ledger/open.ts';
 import { type Scope, shardScope } from '../ledger/paths.ts';
-import { parseTemporary } from '../store/temporary.ts';
+import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export interface PurgeOptions {
   /** Also what was set aside. Default false: somebody may want to rescue it. */
@@ -39,7 +40,8 @@ export async function purge(host: Host, folder: string, options: PurgeOptions): 
   if (ledger === null) throw noRun(root);
   const holder = await ledger.holder();
   if (holder !== null && holder.alive !== 'dead') throw heldBy(holder, root);
-  const found = await orphans(host.files, root, leases, ledger.run.identity.layout.groupSize);
+  const { layout, shardRows } = ledger.run.identity;
+  const found = await orphans(host.files, root, await openRunLayout(host.files, root, layout), leases, shardRows);
   if (options.quarantine) found.push(...(await below(host.files, root, '.tidemark/quarantine')));
   found.push(...(await orphanCaptures(host, ledger, root)));
   if (!options.dryRun) for (const { path } of found) await host.files.unlink(path);
@@ -78,19 +80,34 @@ function heldBy(holder: Holder | LostHolder, root: string): TidemarkError {
       );
 }
 
+/** Folders below each other that are searched for temporaries; deeper than any layout's. */
+const DEPTH_MOST = 8;
+
 /** Temporaries beside samples, of leases that were there when we looked, and those of leases and whole files inside `.tidemark/`. */
 async function orphans(
   files: FileStore,
   root: string,
+  layout: Layout,
   leases: ReadonlyMap<Scope, readonly number[]>,
   shardRows: number,
 ): Promise<Purged[]> {
+  const newest = (row: number): number => leases.get(shardScope(Math.floor(row / shardRows)))?.at(-1) ?? 0;
+  const ours = (folder: string, name: string): boolean => {
+    const parsed = layout.parse(folder, name);
+    return parsed.kind === 'temporary' && parsed.index !== null && parsed.lease !== null && parsed.lease <= newest(parsed.index);
+  };
   const found: Purged[] = [];
-  for (const entry of (await files.list(root)) ?? []) {
-    const from = /^rows_(\d+)-\d+$/.exec(entry.name)?.[1];
-    if (entry.kind !== 'directory' || !entry.openable || from === undefined) continue;
-    const newest = leases.get(shardScope(Math.floor(Number(from) / shardRows)))?.at(-1) ?? 0;
-    found.push(...(await filesIn(files, root, entry.name, (name) => (parseTemporary(name)?.lease ?? Number.POSITIVE_INFINITY) <= newest)));
+  let level = [''];
+  for (let depth = 0; depth <= DEPTH_MOST && level.length > 0; depth += 1) {
+    const deeper: string[] = [];
+    for (const folder of level) {
+      found.push(...(await filesIn(files, root, folder, (name) => ours(folder, name))));
+      for (const entry of (await files.list(folder === '' ? root : `${root}/${folder}`)) ?? []) {
+        if (entry.kind !== 'directory' || !entry.openable || entry.name.startsWith('.') || entry.name === 'lost+found') continue;
+        deeper.push(folder === '' ? entry.name : `${folder}/${entry.name}`);
+      }
+    }
+    level = deeper;
   }
   for (const folder of ['.tidemark', '.tidemark/leases'])
     found.push(...(await filesIn(files, root, folder, (name) => /\.[0-9a-f]{12}\.tmp$/.test(name))));
@@ -111,9 +128,10 @@ async function orphanCaptures(host: Host, ledger: LedgerReader, root: string): P
 
 async function filesIn(files: FileStore, root: string, folder: string, wanted: (name: string) => boolean): Promise<Purged[]> {
   const found: Purged[] = [];
-  for (const entry of (await files.list(`${root}/${folder}`)) ?? []) {
+  const full = folder === '' ? root : `${root}/${folder}`;
+  for (const entry of (await files.list(full)) ?? []) {
     if (entry.kind !== 'file' || !entry.openable || !wanted(entry.name)) continue;
-    const path = `${root}/${folder}/${entry.name}`;
+    const path = `${full}/${entry.name}`;
     const stat = await files.stat(path);
     found.push({ path, bytes: stat === null ? 0 : reclaimableBytes(stat) });
   }

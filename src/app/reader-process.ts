@@ -6,7 +6,7 @@ import { createLocalClock } from '../host/local-clock.ts';
 import { createLocalReader } from '../host/local-reader.ts';
 import { blockingCalls } from '../host/read-calls.ts';
 import { serveHelper } from '../host/serve-helper.ts';
-import { formOfFamily } from '../store/form-of-family.ts';
+import { layoutOfForm } from '../store/layout-of-form.ts';
 import { createStoreReader } from '../store/reader.ts';
 import type { ProbeQuestion, ProbeWord, ReaderQuestion } from './reader-question.ts';
 
@@ -45,7 +45,7 @@ async function probes(question: ProbeQuestion, say: (word: ProbeWord) => void): 
     saidMs = clock.monotonicMs();
   };
   const watched = withProgress(files, onRead);
-  const store = createStoreReader(watched, question.folder, formOfFamily(question.family, question.codec));
+  const store = createStoreReader(watched, question.folder, layoutOfForm({ name: question.layout, form: question.form }, question.codec));
   const tools = { files: watched, store, limit: <T>(_what: string, _limitMs: number, work: () => Promise<T>) => work() };
   for (const path of question.paths) {
     const probe = await probeFile(tools, path, question.level);

@@ -1,14 +1,16 @@
 import type { FileProbe } from '../assess/gather-probe.ts';
+import type { Codec } from '../core/run-layout.ts';
 import type { Level } from '../core/verdict.ts';
 import type { FileCall } from '../host/file-calls.ts';
-import type { Codec } from '../store/store.ts';
+import type { Form } from '../store/form.ts';
 
 /** Files of one layout to be read to one level; the answers come in the order of the paths. */
 export interface ProbeQuestion {
   readonly call: 'probe';
   readonly folder: string;
-  /** A layout's form: what its files hold, not how they are named. */
-  readonly family: string;
+  /** What the layout's files hold, not how they are named. */
+  readonly layout: string;
+  readonly form: Form;
   readonly codec: Codec;
   readonly level: Level;
   /** Relative to the folder. */

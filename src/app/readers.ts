@@ -155,7 +155,7 @@ class ProbeRun {
   #question(tasks: readonly ProbeTask[], each: boolean): ProbeQuestion {
     const { folder, layout } = this.#store;
     const paths = tasks.map((task) => task.path);
-    return { call: 'probe', folder, family: layout.name, codec: layout.codec, level: this.#level, paths, each };
+    return { call: 'probe', folder, layout: layout.name, form: layout.form, codec: layout.codec, level: this.#level, paths, each };
   }
 }
 

@@ -1,16 +1,18 @@
 import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import type { Report } from '../core/report.ts';
+import type { Settings } from '../core/settings.ts';
 import type { Dataset } from '../dataset/dataset.ts';
 import { type ExtractOutcome, extract, type Work } from '../extract/extract.ts';
 import type { RowTable } from '../format/row-table.ts';
 import type { Host } from '../host/host.ts';
 import { openLedger } from '../ledger/open.ts';
-import { openRunWriter } from '../ledger/write.ts';
+import { openRunWriter, writeSettings } from '../ledger/write.ts';
 import { workOf } from '../recover/work.ts';
 import { createStore } from '../store/local-store.ts';
-import { assessAt, assessRun, layoutOf } from './assessment.ts';
-import { parseSettings } from './config-settings.ts';
+import { assessAt, assessRun } from './assessment.ts';
+import { parseSettings, settingsDocument } from './config-settings.ts';
+import { openRunLayout } from './run-layout.ts';
 
 export interface RepairResult {
   /** What was done, or with `dryRun` what would be. */
@@ -48,10 +50,17 @@ export async function repair(host: Host, folder: string, options: RepairOptions)
 export async function adoptUnrecorded(
   host: Host,
   root: string,
-  options: { readonly takeOver: boolean; readonly setAside: boolean; onAdopted(): void },
+  options: {
+    readonly takeOver: boolean;
+    readonly setAside: boolean;
+    /** Written anew, where the folder had lost them. */
+    readonly settings?: Settings | null;
+    onAdopted(): void;
+  },
 ): Promise<RepairResult> {
   const writer = await openRunWriter(host, root, { takeOver: options.takeOver });
   try {
+    if (options.settings != null) await writeSettings(host, root, settingsDocument(options.settings));
     const ledger = await openLedger(host, root, { parseSettings });
     const table = ledger?.table ?? null;
     if (ledger === null || table === null) {
@@ -60,6 +69,7 @@ export async function adoptUnrecorded(
         hint: `tidemark resume ${root}`,
       });
     }
+    const layout = await openRunLayout(host.files, root, ledger.run.identity.layout);
     const look = () => assessRun(host, root, { retryFailed: false, ownLease: writer.journal.lease });
     const work = workOf(await look());
     const setAside = options.setAside ? work.setAside : [];
@@ -67,8 +77,10 @@ export async function adoptUnrecorded(
     const outcome = await extract(
       {
         dataset: tableOnly(table),
-        store: createStore(host, root, layoutOf(ledger), { fileMode: NO_NEW_FILES }),
+        store: createStore(host, root, layout, { fileMode: NO_NEW_FILES }),
         norm: null,
+        lastState: 'none',
+        dtype: 'BF16',
         segment: SEGMENT,
         now: () => host.clock.now(),
         engines: [],

@@ -5,7 +5,7 @@ import { VERSION } from './version.ts';
 
 export interface RowIndexOptions {
   /** `off` scans the dataset at each start, and keeps nothing. Default `use`. */
-  readonly cache?: 'use' | 'off';
+  readonly cache?: 'use' | 'off' | undefined;
   /** A folder in which nothing may be written: that of the files being assessed. */
   readonly outside?: string;
   /** Default: this process's. */

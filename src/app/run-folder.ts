@@ -8,7 +8,8 @@ import type { LedgerReader } from '../ledger/ledger.ts';
 import { runIdOf } from '../ledger/run-record.ts';
 import { createRun, matchRun, replaceRowTable } from '../ledger/write.ts';
 import { settingsDocument } from './config-settings.ts';
-import type { RunInputs } from './run-inputs.ts';
+import { identityOf, type RunInputs } from './run-inputs.ts';
+import { refuseUnnamedRows } from './run-layout.ts';
 
 /** Makes the run, or sees that the folder is this run's; a row table that is gone or has grown is written anew. */
 export async function prepareFolder(
@@ -20,12 +21,14 @@ export async function prepareFolder(
 ): Promise<void> {
   const folder = settings.output;
   const { table } = inputs.dataset;
+  const identity = identityOf(settings, inputs);
   if (ledger === null) {
-    await refuseForeignTree(host, folder, settings.dataset.path, runIdOf(inputs.identity));
-    await createRun(host, folder, inputs.identity, folderId, table, settingsDocument(settings));
+    await refuseForeignTree(host, folder, settings.dataset.path, runIdOf(identity));
+    await createRun(host, folder, identity, folderId, table, settingsDocument(settings));
     return;
   }
-  const { replaceTable } = matchRun(folder, ledger.run, inputs.identity, table, ledger.table);
+  const { replaceTable } = matchRun(folder, ledger.run, identity, table, ledger.table);
+  refuseUnnamedRows(identity.layout, folder, ledger.table?.rows ?? ledger.run.identity.dataset.rows, table.rows);
   if (replaceTable) await replaceRowTable(host, folder, table);
 }
 

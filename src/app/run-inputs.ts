@@ -2,21 +2,19 @@ import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { LAYER_CONVENTION } from '../core/layers.ts';
+import { shardRowsOf } from '../core/run-layout.ts';
 import type { RunIdentity, Settings } from '../core/settings.ts';
 import type { ConversationEncoder, Dataset } from '../dataset/dataset.ts';
 import { openDataset, type ScanProgress } from '../dataset/open-dataset.ts';
 import type { RowIndexStore } from '../dataset/row-index.ts';
 import { readTargetModel, type TargetModel } from '../engine/model-files.ts';
 import type { FileReader } from '../host/host.ts';
-import { specForgeLayout } from '../store/layouts/specforge.ts';
-import type { Layout } from '../store/store.ts';
 
-/** What a start reads before it may write anything: target, dataset, and the identity that they make. */
+/** What a start reads before it may write anything. */
 export interface RunInputs {
   readonly model: TargetModel;
   readonly dataset: Dataset;
-  readonly layout: Layout;
-  readonly identity: RunIdentity;
+  readonly encoder: ConversationEncoder | null;
 }
 
 export interface OpenInputsOptions {
@@ -39,22 +37,21 @@ export async function openInputs(files: FileReader, settings: Settings, options:
     signal: options.signal,
     onProgress: options.onScan,
   });
-  const { name, extension, groupSize } = settings.layout;
+  return { model, dataset, encoder };
+}
+
+/** What makes this start the run that it is. */
+export function identityOf(settings: Settings, { model, dataset, encoder }: RunInputs): RunIdentity {
   return {
-    model,
-    dataset,
-    layout: specForgeLayout({ extension, groupSize }),
-    identity: {
-      dataset: { rows: dataset.rows, root: dataset.table.root },
-      target: { name: basename(model.folder), revision: settings.target.revision, digest: model.digest },
-      tokenizer: encoder === null ? null : { tokenizer: encoder.tokenizerDigest, template: encoder.templateDigest },
-      truncation: { maxTokens: settings.states.maxTokens, policy: 'drop' },
-      layers: { convention: LAYER_CONVENTION, auxiliary: settings.states.auxiliaryLayers, last: model.layerCount },
-      lastState: { stored: 'post-norm', norm: normText(model) },
-      dtype: settings.states.dtype,
-      layout: { name, extension, groupSize },
-      shardRows: groupSize,
-    },
+    dataset: { rows: dataset.rows, root: dataset.table.root },
+    target: { name: basename(model.folder), revision: settings.target.revision, digest: model.digest },
+    tokenizer: encoder === null ? null : { tokenizer: encoder.tokenizerDigest, template: encoder.templateDigest },
+    truncation: { maxTokens: settings.states.maxTokens, policy: 'drop' },
+    layers: { convention: LAYER_CONVENTION, auxiliary: settings.states.auxiliaryLayers, last: model.layerCount },
+    lastState: { stored: settings.states.lastState, norm: normText(model) },
+    dtype: settings.states.dtype,
+    layout: settings.layout,
+    shardRows: shardRowsOf(settings.layout),
   };
 }
 

@@ -27,7 +27,10 @@ export async function settingsForResume(host: Host, folder: string, overrides: C
   if (ledger.settings === null) {
     throw new TidemarkError('format-refused', `what this run was last started with cannot be used: ${ledger.settingsProblem}`, {
       where: output,
-      hint: 'tidemark extract with the configuration of the run and this --output goes on with it, and writes the settings anew',
+      hint:
+        ledger.run.identity.layout.tree === undefined
+          ? 'tidemark extract with the configuration of the run and this --output goes on with it, and writes the settings anew'
+          : `tidemark adopt ${output} --yes, with the configuration or flags that it was adopted with, writes the settings anew`,
     });
   }
   return { ...overlaySettings(ledger.settings, overrides, cwd), output };

@@ -44,7 +44,14 @@ async function treeWith(rows: readonly number[], options: (row: number) => FileO
       async function* () {
         yield new Uint8Array(new Uint16Array(ids.length * width * layers).fill(fill).buffer);
       };
-    const sample = { inputIds: ids, lossMask: mask, width, auxiliaryLayers: 3, auxiliary: states(3), last: states(1) };
+    const sample = {
+      inputIds: ids,
+      lossMask: mask,
+      width,
+      auxiliaryLayers: 3,
+      dtype: 'BF16' as const,
+      slots: (first: number, end: number) => states(end - first)(),
+    };
     await store.publish({ index: row, tensors: layout.tensorsOf(sample), lease: 1, attempt: 1 });
   }
   return host;

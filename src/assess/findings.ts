@@ -22,10 +22,12 @@ const TOLD_THE_DATASET = ['assess', 'verify', 'adopt'];
 
 /** Commands name the folder that was assessed, so that they can be pasted as they are. */
 export function command(context: FindingContext, verb: string, ...rest: readonly string[]): readonly string[] {
-  const { folder, ledger, dataset } = context.gathered;
-  // A run of ours remembers its dataset; any other tree has to be told each time.
-  const told = ledger !== null || dataset === null || rest.includes('--dataset') || !TOLD_THE_DATASET.includes(verb);
-  return ['tidemark', verb, folder, ...rest, ...(told ? [] : ['--dataset', dataset.path])];
+  const { folder, told } = context.gathered;
+  if (!TOLD_THE_DATASET.includes(verb)) return ['tidemark', verb, folder, ...rest];
+  // A run of ours remembers its dataset; any other tree has to be told each time, but for what the command says itself.
+  const flags: string[] = [];
+  for (let at = 0; at < told.length; at += 2) if (!rest.includes(told[at] ?? '')) flags.push(...told.slice(at, at + 2));
+  return ['tidemark', verb, folder, ...rest, ...flags];
 }
 
 /** The remedy that `resume` carries out. A tree in a layout that we write is adopted first; any other can only be proved. */

@@ -19,7 +19,7 @@ import { isCommit, ledgerWord, type RowReading, takeProbe } from './gather-rows.
 import { lookAgain } from './gather-second-look.ts';
 import { gatherSystemLog, type SystemLogSeen } from './gather-system-log.ts';
 import { applyTruncation, gatherTruncation } from './gather-truncation.ts';
-import type { FolderSeen, Gathered, GivenLog, RowLookup, SecondLook } from './gathered.ts';
+import type { CountedRows, FolderSeen, Gathered, GivenLog, RowLookup, SecondLook } from './gathered.ts';
 import type { NormMix } from './norm-mix.ts';
 import { RowColumns } from './row-columns.ts';
 import { mayBeOld } from './shared-mounts.ts';
@@ -43,6 +43,10 @@ export interface AssessDeps {
 
 export interface GatherOptions {
   readonly level: Level;
+  /** A dataset whose rows can only be counted. */
+  readonly counted?: CountedRows | null;
+  /** Flags that commands on this folder need beside its name. Default: `--dataset`, where one was given and no run remembers it. */
+  readonly told?: readonly string[];
   /** Files open at once. Default 32: more gains nothing on one disk and hurts a network mount. */
   readonly width?: number;
   /** The `run` lease that the caller holds itself, so that it does not take itself for another writer. */
@@ -100,7 +104,7 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
   }
   const locks = await gatherLocks(deps, guard, names, host.mount);
   const dataset = datasetOf(deps);
-  const rows = rowsOf(deps, dataset?.table ?? null, names);
+  const rows = rowsOf(deps, dataset?.table ?? null, options.counted ?? null, names);
   const columns = new RowColumns(rows.count);
   const present = new Uint8Array(rows.count);
   for (const row of names.present) if (row < rows.count) present[row] = 1;
@@ -155,6 +159,8 @@ async function gatherWith(deps: AssessDeps, options: GatherOptions, guard: Guard
     level: options.level,
     layout: { name, pattern, codec, groupSize },
     dataset,
+    counted: options.counted ?? null,
+    told: options.told ?? (deps.ledger !== null || deps.dataset === null ? [] : ['--dataset', deps.dataset.path]),
     rows,
     columns,
     folders: foldersOf(deps, rows.count, present),
@@ -279,7 +285,8 @@ function datasetOf(deps: AssessDeps): { path: string; table: RowLookup } | null 
   return table === null ? null : { path: deps.ledger?.settings?.dataset.path ?? `${deps.store.folder}/.tidemark/rows.bin`, table };
 }
 
-function rowsOf(deps: AssessDeps, table: RowLookup | null, names: Names): Gathered['rows'] {
+function rowsOf(deps: AssessDeps, table: RowLookup | null, counted: CountedRows | null, names: Names): Gathered['rows'] {
+  if (counted !== null && table === null) return { count: counted.rows, source: 'dataset' };
   if (table !== null) return { count: table.rows, source: deps.dataset !== null ? 'dataset' : 'rows.bin' };
   if (deps.ledger !== null) return { count: deps.ledger.run.identity.dataset.rows, source: 'run.json' };
   // One stray name with a huge number must not cost memory for every row before it.

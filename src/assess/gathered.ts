@@ -20,6 +20,13 @@ export interface RowLookup {
   isDropped(index: number): boolean;
 }
 
+/** A dataset that cannot be compared with files. */
+export interface CountedRows {
+  readonly path: string;
+  readonly rows: number;
+  readonly why: string;
+}
+
 export interface FolderSeen {
   readonly path: string;
   readonly from: number;
@@ -195,6 +202,10 @@ export interface Gathered {
   readonly level: Level;
   readonly layout: { readonly name: string; readonly pattern: string; readonly codec: string; readonly groupSize: number };
   readonly dataset: { readonly path: string; readonly table: RowLookup } | null;
+  /** A dataset whose rows were counted only, and why; null where it was read, or none was given. */
+  readonly counted: CountedRows | null;
+  /** Flags that commands on this folder need beside its name. */
+  readonly told: readonly string[];
   /** How many rows there are, and how that is known; without a dataset only as far as files reach. */
   readonly rows: { readonly count: number; readonly source: 'dataset' | 'rows.bin' | 'run.json' | 'highest file' };
   readonly columns: RowColumns;

@@ -117,7 +117,16 @@ function lease(context: FindingContext): Finding[] {
 function dataset(context: FindingContext): Finding[] {
   const { gathered } = context;
   const found: Finding[] = [];
-  if (gathered.dataset === null) {
+  if (gathered.counted !== null) {
+    const { path, rows, why } = gathered.counted;
+    const remedy: Remedy = {
+      text: "give the target's model folder, whose tokenizer and template make ids of conversations: until then nothing says which row a file holds",
+      kind: 'decision',
+      commands: [command(context, 'assess', '--model', 'MODEL-FOLDER')],
+    };
+    const evidence = `${path}: ${formatCount(rows)} rows counted, ${why}; rows are present or missing by the names of files alone, and nothing was read deeper than its structure for it`;
+    found.push(finding('TM-D01', 'warning', 'the rows of the dataset were counted, and not compared', evidence, remedy));
+  } else if (gathered.dataset === null) {
     const remedy: Remedy = {
       text: 'give the dataset: without it nothing says how many rows there should be, nor which row a file holds',
       kind: 'decision',

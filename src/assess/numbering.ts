@@ -58,7 +58,7 @@ export function numberingOf(facts: NumberingFacts): Numbering | null {
   if (known.length < drifted * KNOWN_SHARE || new Set(known.map((entry) => entry[1])).size < known.length * KNOWN_SHARE) return null;
   const holds = new Map<number, number>([...known, ...matching.map((row): [number, number] => [row, row])].sort((a, b) => a[0] - b[0]));
   const strangers = [...held].filter((entry) => entry[1] === null).map((entry) => entry[0]);
-  const rule = ruleOf(holds, table.rows);
+  const rule = rankRuleOf(holds, table.rows);
   if (rule !== null) {
     // Equal rows exist: where the rule names one of them, that is the one.
     for (const [number, ids] of facts.otherIds) {
@@ -69,7 +69,8 @@ export function numberingOf(facts: NumberingFacts): Numbering | null {
   return { holds, rule, strangers: strangers.sort((a, b) => a - b) };
 }
 
-function ruleOf(holds: ReadonlyMap<number, number>, rows: number): RankRule | null {
+/** The rule behind numbers and the rows they hold; null where there is none. */
+export function rankRuleOf(holds: ReadonlyMap<number, number>, rows: number): RankRule | null {
   const ranks = commonStep(holds);
   if (ranks === null || ranks < 2 || ranks > Math.min(RANKS_MOST, rows)) return null;
   const votes = Array.from({ length: ranks }, () => new Map<number, number>());
@@ -123,6 +124,18 @@ function tailOf(reached: readonly number[], ranks: number, rows: number): Pick<R
   const batches: number[] = [];
   for (let batch = 2; batch <= BATCH_MOST; batch *= 2) if (batch > short && places % batch === 0) batches.push(batch);
   return batches.length === 0 ? { tail: 0, batches } : { tail, batches };
+}
+
+/**
+ * The number that the rule gives a row; null where it gives none. A rank without a file has its place where all others begin as
+ * SpecForge's writer has them: blocks of equal size, the first ones longer by the rest.
+ */
+export function numberUnder(rule: RankRule, row: number, rows: number): number | null {
+  const { ranks, starts } = rule;
+  const usual = (rank: number): number => rank * Math.floor(rows / ranks) + Math.min(rank, rows % ranks);
+  const rank = row % ranks;
+  const start = starts[rank] ?? (starts.every((known, at) => known === null || known === usual(at)) ? usual(rank) : null);
+  return start === null ? null : start + Math.floor(row / ranks);
 }
 
 /** The row that a file of this number holds under the rule; null where the rule says nothing. */

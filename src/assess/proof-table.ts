@@ -16,7 +16,8 @@ const ROWS_MOST = 16_000_000;
 export interface ProofOrigin {
   /** The real path of the folder. */
   readonly folder: string;
-  readonly family: string;
+  readonly layout: string;
+  readonly form: string;
   readonly codec: string;
   /** What was read before the machine stopped may have been in its memory only. */
   readonly bootId: string;

@@ -42,8 +42,9 @@ export function reportOf(parts: ReportParts): Report {
     layout: gathered.layout,
     dataset:
       gathered.dataset === null
-        ? null
+        ? countedDataset(gathered)
         : { path: gathered.dataset.path, rows: gathered.dataset.table.rows, identity: gathered.dataset.table.root },
+    told: gathered.told,
     run: gathered.ledger === null ? null : { id: gathered.ledger.runId, createdAt: gathered.ledger.createdAt },
     totals: {
       ...judged.counts,
@@ -71,6 +72,10 @@ export function reportOf(parts: ReportParts): Report {
     plan: parts.plan,
     digest: digestOf(gathered, judged),
   };
+}
+
+function countedDataset({ counted }: Gathered): Report['dataset'] {
+  return counted === null ? null : { path: counted.path, rows: counted.rows, identity: null };
 }
 
 function levelsOf(gathered: Gathered): Report['levels'] {

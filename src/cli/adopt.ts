@@ -1,9 +1,10 @@
-import { Command } from '@commander-js/extra-typings';
-import { adopt } from '../app/adopt.ts';
+import { Command, Option } from '@commander-js/extra-typings';
+import { adopt, type Inferred } from '../app/adopt.ts';
+import { inferredLines } from '../app/adopt-words.ts';
 import { exitOf } from '../app/assessment.ts';
 import { EXIT } from '../core/exit.ts';
 import { shellLine } from '../core/shell-line.ts';
-import { counted, formatCount } from '../core/units.ts';
+import { formatCount } from '../core/units.ts';
 import type { CommandContext } from './context.ts';
 import { renderReport } from './render-report.ts';
 import { addSettingsFlags, overridesOf } from './settings-flags.ts';
@@ -17,6 +18,14 @@ export function adoptCommand(context: CommandContext) {
     .description('make a tree that another tool wrote a run of ours: every sound file is proved and recorded, nothing moved')
     .argument('<folder>', 'a tree of samples')
     .option('--config <file>', 'configuration file (default: tidemark.yaml, where there is one)')
+    .option('--layout <name>', 'a known layout, or a pattern of your own (default: told by looking)')
+    .addOption(
+      new Option('--last-state <norm>', 'where the numbers do not tell: the last state is before or behind the final norm').choices([
+        'pre-norm',
+        'post-norm',
+      ] as const),
+    )
+    .option('--no-cache', 'scan the dataset anew, and keep nothing of it')
     .option('--yes', 'what was inferred is right: record it', false);
   addSettingsFlags(command, 'adopt');
   return command
@@ -33,13 +42,13 @@ export function adoptCommand(context: CommandContext) {
         const result = await adopt(host, folder, {
           config: options.config ?? null,
           overrides: overridesOf(options),
+          layout: options.layout ?? null,
+          lastState: options.lastState ?? null,
           confirmed: options.yes,
+          cache: options.cache ? 'use' : 'off',
           cwd: context.cwd,
           signal: signals.drain,
-          onInferred: (inferred, sound) =>
-            terminal.err.write(
-              `${counted(sound, 'sound file')}; of ${formatCount(inferred.filesLookedAt)} looked at all are ${inferred.width} wide, ${counted(inferred.auxiliaryLayers, 'auxiliary layer')}, ${inferred.dtype}, rows_{from}-{to}/data_{index}.${inferred.extension} in groups of ${formatCount(inferred.groupSize)}\n`,
-            ),
+          onInferred: (inferred, sound) => terminal.err.write(`${inferredLines(inferred, sound).join('\n')}\n`),
           onAdopted: () => {
             adopted += 1;
             const now = host.clock.monotonicMs();
@@ -49,11 +58,7 @@ export function adoptCommand(context: CommandContext) {
           },
         });
         if (result.report === null) {
-          const next = shellLine(['tidemark', ...context.argv, '--yes']);
-          await writeAll(
-            terminal.out,
-            `nothing was written; what cannot be inferred is taken from you: target, layers, and that the last state is after the final norm\n  (prove that with: tidemark verify ${folder} --head MODEL)\nnext: ${next}\n`,
-          );
+          await writeAll(terminal.out, `${unconfirmed(result.inferred)}\nnext: ${shellLine(nextArgv(context.argv, result.inferred))}\n`);
           context.exitWith(EXIT.decision);
           return;
         }
@@ -63,4 +68,16 @@ export function adoptCommand(context: CommandContext) {
         signals.dispose();
       }
     });
+}
+
+function unconfirmed(inferred: Inferred | null): string {
+  if (inferred === null)
+    return 'the folder is a run of tidemark already, and nothing was written; what no journal has would be proved and recorded';
+  return 'nothing was written; the target and its layers are taken from you, all else from the files';
+}
+
+/** The same command, with what is still to be said. */
+function nextArgv(argv: readonly string[], inferred: Inferred | null): string[] {
+  const layers = inferred === null || inferred.layers.named ? [] : ['--layers', inferred.layers.auxiliary.join(',')];
+  return ['tidemark', ...argv, ...layers, '--yes'];
 }

@@ -15,6 +15,7 @@ export function assessCommand(context: CommandContext) {
     .option('--layout <name>', 'a known layout, or a pattern of your own (default: told by looking)')
     .option('--log <file>', "a driver's or server's old log: rows that it names with an error count as failed")
     .option('--rate <number>', 'samples a second that you expect, for the time left')
+    .option('--no-cache', 'scan the dataset anew, and keep nothing of it')
     .option('--json', 'print the report document', false)
     .option('--html <file>', 'also write a self-contained page')
     .addHelpText('after', '\nExample:\n  tidemark assess /data/hidden_states --dataset merged.jsonl --html report.html\n')
@@ -23,6 +24,7 @@ export function assessCommand(context: CommandContext) {
         dataset: options.dataset ?? null,
         model: options.model ?? null,
         layout: options.layout ?? null,
+        cache: options.cache ? 'use' : 'off',
         log: options.log ?? null,
         rate: options.rate === undefined ? null : positiveNumber('--rate', options.rate),
         level: options.level,

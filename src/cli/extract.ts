@@ -12,6 +12,7 @@ export function extractCommand(context: CommandContext) {
   return command
     .option('--retry-failed', 'try rows again that failed for good before', false)
     .option('--take-over', 'a person says that the process which holds this run is dead', false)
+    .option('--no-cache', 'scan the dataset anew, and keep nothing of it')
     .option('--events', 'print one JSON line for each sample on stdout', false)
     .addHelpText('after', '\nExample:\n  tidemark extract --config tidemark.yaml\n')
     .action(async (options) => {

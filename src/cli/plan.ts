@@ -15,6 +15,7 @@ export function planCommand(context: CommandContext) {
     .option('--dataset <file>', 'the rows that the files belong to (a run of ours remembers them)')
     .option('--model <folder>', "the target's model folder: tokenizer for datasets of conversations")
     .option('--layout <name>', 'a known layout, or a pattern of your own (default: told by looking)')
+    .option('--no-cache', 'scan the dataset anew, and keep nothing of it')
     .option('--json', 'print the plan of the report document', false)
     .addHelpText('after', '\nExample:\n  tidemark plan /data/hidden_states\n')
     .action(async (folder, options) => {
@@ -22,6 +23,7 @@ export function planCommand(context: CommandContext) {
         dataset: options.dataset ?? null,
         model: options.model ?? null,
         layout: options.layout ?? null,
+        cache: options.cache ? 'use' : 'off',
         level: 'identity',
         cwd: context.cwd,
       });

@@ -157,7 +157,10 @@ function aside(report: Report, colors: Colors): string[] {
   const { totals, dataset } = report;
   const parts = [`${counted(totals.files, 'file')}, ${formatBytes(totals.bytes)}`];
   if (dataset === null) parts.push('no dataset: how many rows there should be is not known');
-  else parts.push(`${counted(totals.rows, 'row')} in ${visible(dataset.path)}`);
+  else
+    parts.push(
+      `${counted(totals.rows, 'row')} in ${visible(dataset.path)}${dataset.identity === null ? ', counted and not compared' : ''}`,
+    );
   if (report.placement !== null) parts.push('rows counted by content: the numbers of the files are not row numbers');
   if (report.frontiers.length > 1) {
     const named = report.frontiers.slice(0, 4).map((frontier) => `${frontier.next} of ${frontier.from}-${frontier.to - 1}`);

@@ -15,6 +15,7 @@ export interface ExtractionFlags {
   readonly retryFailed: boolean;
   readonly takeOver: boolean;
   readonly events: boolean;
+  readonly cache: boolean;
 }
 
 /** Runs an extraction with progress on stderr and its account on stdout. */
@@ -30,6 +31,7 @@ export async function runAndShow(context: CommandContext, settings: Settings, fl
       argv: context.argv,
       takeOver: flags.takeOver,
       retryFailed: flags.retryFailed,
+      cache: flags.cache ? 'use' : 'off',
       signals,
       onPhase: (phase) => {
         if (phase.kind === 'opened') {

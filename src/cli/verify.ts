@@ -18,6 +18,7 @@ export function verifyCommand(context: CommandContext) {
     )
     .option('--head <folder>', "instead, ask the target's own final norm and output head about some hundred stored positions")
     .option('--layout <name>', 'a known layout, or a pattern of your own (default: told by looking)')
+    .option('--no-cache', 'scan the dataset anew, and keep nothing of it')
     .option('--json', 'print the report document', false)
     .option('--html <file>', 'also write a self-contained page')
     .addHelpText('after', '\nExample:\n  tidemark verify /data/hidden_states --level content\n')
@@ -33,6 +34,7 @@ export function verifyCommand(context: CommandContext) {
         dataset: options.dataset ?? null,
         model: options.model ?? null,
         layout: options.layout ?? null,
+        cache: options.cache ? 'use' : 'off',
         level: options.level,
         cwd: context.cwd,
       });

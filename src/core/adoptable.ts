@@ -1,11 +1,6 @@
 import type { Report } from './report.ts';
 
-/** Whether a foreign tree is in a layout that tidemark writes too, so that it can be adopted and filled. */
+/** Whether a foreign tree can be made a run and filled. Files that are named after requests have no names for rows that are still to come. */
 export function isAdoptable(layout: Report['layout']): boolean {
-  return (
-    layout.name === 'specforge' &&
-    layout.codec === 'torch-zip' &&
-    layout.groupSize > 0 &&
-    /^rows_\{from\}-\{to\}\/data_\{index\}\.(ckpt|pt)$/.test(layout.pattern)
-  );
+  return layout.name !== 'vllm-connector';
 }

@@ -3,7 +3,7 @@ import type { Report } from './report.ts';
 
 /** The one command to type now: text and page end in the same. */
 export function nextCommand(report: Report): readonly string[] {
-  const told = report.run !== null || report.dataset === null ? [] : ['--dataset', report.dataset.path];
+  const { told } = report;
   if (report.running !== null) return ['tidemark', 'assess', report.folder, ...told];
   const blocker = report.findings.find((finding) => report.plan.blockers.includes(finding.code));
   const choice = blocker?.remedy?.commands[0];

@@ -40,7 +40,8 @@ export const reportSchema = object({
   levels: z.array(object({ level: z.enum(LEVELS), ranges })),
   suspect: ranges,
   layout: object({ name: z.string(), pattern: z.string(), codec: z.string(), groupSize: count }),
-  dataset: object({ path: z.string(), rows: count, identity: z.string() }).nullable(),
+  dataset: object({ path: z.string(), rows: count, identity: z.string().nullable() }).nullable(),
+  told: z.array(z.string()),
   run: object({ id: z.string(), createdAt: moment }).nullable(),
   totals: counts.extend({ rows: count, files: count, bytes }),
   missing: object(

@@ -131,7 +131,10 @@ export interface Report {
   /** Rows whose bytes are not yet proved although they may have been lost. */
   readonly suspect: readonly IndexRange[];
   readonly layout: { readonly name: string; readonly pattern: string; readonly codec: string; readonly groupSize: number };
-  readonly dataset: { readonly path: string; readonly rows: number; readonly identity: string } | null;
+  /** `identity` is null where the rows were counted and not compared: conversations, and no tokenizer to turn them into ids. */
+  readonly dataset: { readonly path: string; readonly rows: number; readonly identity: string | null } | null;
+  /** Flags that a command on this folder needs beside its name: a run of ours remembers them, any other tree has to be told. */
+  readonly told: readonly string[];
   readonly run: { readonly id: string; readonly createdAt: string } | null;
   readonly totals: Readonly<Record<VerdictKind, number>> & { readonly rows: number; readonly files: number; readonly bytes: number };
   readonly missing: Readonly<Record<Reason<'missing'>, number>>;

@@ -1,4 +1,8 @@
 import type { LayerBoundary } from './layers.ts';
+import type { RunLayout, StatesDtype } from './run-layout.ts';
+
+/** How the last state is stored: before or behind the target's final norm, or not at all. */
+export type StoredLastState = 'pre-norm' | 'post-norm' | 'none';
 
 /**
  * Everything that a start needs, resolved: paths absolute, defaults filled in. Written to
@@ -25,15 +29,12 @@ export interface Settings {
   readonly states: {
     /** Boundary numbers, ascending; the last hidden state is always added. */
     readonly auxiliaryLayers: readonly LayerBoundary[];
-    readonly dtype: 'BF16';
+    readonly dtype: StatesDtype;
+    readonly lastState: StoredLastState;
     /** Rows with more tokens are dropped and counted; null keeps all. */
     readonly maxTokens: number | null;
   };
-  readonly layout: {
-    readonly name: 'specforge';
-    readonly extension: 'ckpt' | 'pt';
-    readonly groupSize: number;
-  };
+  readonly layout: RunLayout;
   readonly limits: {
     /** Tries of one row before it counts as failed. */
     readonly attempts: number;
@@ -56,8 +57,8 @@ export interface RunIdentity {
   readonly tokenizer: { readonly tokenizer: string; readonly template: string } | null;
   readonly truncation: { readonly maxTokens: number | null; readonly policy: 'drop' };
   readonly layers: { readonly convention: 'boundary/1'; readonly auxiliary: readonly LayerBoundary[]; readonly last: LayerBoundary };
-  readonly lastState: { readonly stored: 'pre-norm' | 'post-norm'; readonly norm: string };
+  readonly lastState: { readonly stored: StoredLastState; readonly norm: string };
   readonly dtype: string;
-  readonly layout: { readonly name: string; readonly extension: string; readonly groupSize: number };
+  readonly layout: RunLayout;
   readonly shardRows: number;
 }

@@ -1,4 +1,4 @@
-import { TidemarkError } from '../core/errors.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { rowIdentity } from '../core/identity.ts';
 import { RowTableBuilder } from '../format/row-table.ts';
 import type { FileReader } from '../host/host.ts';
@@ -10,12 +10,14 @@ import type { FileForm, RecordFile } from './records.ts';
 import { type ParsedRow, parseRow } from './row.ts';
 import { type IndexedRows, keepRows, loadRows, type RowIndexKey, type RowIndexStore } from './row-index.ts';
 
-const DATASET = {
+/** How a dataset is named in messages, and what a table must have to be one. */
+export const DATASET_PURPOSE = {
   noun: 'dataset',
   how: 'set dataset: in tidemark.yaml, or give --dataset FILE',
   columns: ['input_ids', 'messages', 'conversations'],
 };
 const PROBLEMS_KEPT = 100;
+const TOKENIZER_HINT = 'set target.model in tidemark.yaml (or --model FOLDER) to the folder with tokenizer.json and tokenizer_config.json';
 /** The scan lets other work of the process run after so many bytes of text: some 20 ms of parsing ids, or of tokenising. */
 const BREATHE_BYTES = { ids: 1024 * 1024, conversations: 16 * 1024 };
 
@@ -49,7 +51,7 @@ export interface OpenDatasetOptions {
 export async function openDataset(files: FileReader, path: string, options: OpenDatasetOptions): Promise<Dataset> {
   const { encoder, maxTokens, rowIndex = null } = options;
   const openedAt = rowIndex?.now() ?? 0;
-  const file = await openRecords(files, path, DATASET);
+  const file = await openRecords(files, path, DATASET_PURPOSE);
   try {
     const key: RowIndexKey = {
       realPath: file.realPath,
@@ -78,6 +80,26 @@ export async function openDataset(files: FileReader, path: string, options: Open
   } catch (error) {
     await file.close();
     throw error;
+  }
+}
+
+/** Told from a dataset that is damaged: this one only lacks what makes ids of its conversations. */
+export function needsTokenizer(error: unknown): error is TidemarkError {
+  return isTidemarkError(error, 'dataset') && error.hint === TOKENIZER_HINT;
+}
+
+/** How many rows a dataset has, whatever is in them. Rejects as `openDataset` does. */
+export async function countRows(files: FileReader, path: string, signal?: AbortSignal): Promise<number> {
+  const file = await openRecords(files, path, DATASET_PURPOSE);
+  try {
+    let rows = 0;
+    for await (const records of file.records()) {
+      signal?.throwIfAborted();
+      rows += records.length;
+    }
+    return rows;
+  } finally {
+    await file.close();
   }
 }
 
@@ -124,7 +146,7 @@ function rowOf(parsed: ParsedLine, options: OpenDatasetOptions, where: string): 
   const why = options.encoderProblem ?? 'there is no tokenizer to turn it into ids';
   throw new TidemarkError('dataset', `${where} is a conversation without input_ids, and ${why}`, {
     where,
-    hint: 'set target.model in tidemark.yaml (or --model FOLDER) to the folder with tokenizer.json and tokenizer_config.json',
+    hint: TOKENIZER_HINT,
   });
 }
 

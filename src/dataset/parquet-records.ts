@@ -13,7 +13,7 @@ import { ReadWindow, type Segment } from './read-window.ts';
 import type { FileRecord, RecordFile, RecordPurpose } from './records.ts';
 
 /** Everything that a row is made of; other columns are never read. */
-const COLUMNS = ['input_ids', 'loss_mask', 'messages', 'conversations', 'prompt', 'tools', 'id', 'uuid'];
+const COLUMNS = ['input_ids', 'loss_mask', 'messages', 'conversations', 'prompt', 'tools', 'id', 'uuid', 'conversation_id'];
 const BATCH_ROWS = 64;
 /** Rows of a million ids come one by one, and not 64 at a time. */
 const BATCH_BYTES = 16 * 1024 * 1024;

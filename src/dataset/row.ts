@@ -39,10 +39,20 @@ export function parseRow(value: unknown, options: RowOptions): ParsedRow {
   return row;
 }
 
-/** The row's own name, for people and for stage 1; never a key of what is extracted. */
+/** A prompt's own name, by which stage 1 knows it. */
 export function rowIdOf(value: unknown): string | null {
+  return firstName(value, ['id', 'uuid']);
+}
+
+/** A sample's own name, after which some tools name its file; never a key of what is extracted. */
+function sampleIdOf(value: unknown): string | null {
+  return firstName(value, ['conversation_id', 'id', 'uuid']);
+}
+
+function firstName(value: unknown, keys: readonly string[]): string | null {
   if (!isObject(value)) return null;
-  for (const id of [value.id, value.uuid]) {
+  for (const key of keys) {
+    const id = value[key];
     if (typeof id === 'string' && id !== '') return id;
     if (typeof id === 'number' && Number.isSafeInteger(id)) return String(id);
   }
@@ -62,7 +72,7 @@ function idsOf(value: Readonly<Record<string, unknown>>): ParsedRow {
   }
   const mask = value.loss_mask;
   const lossMask = new Uint8Array(ids.length);
-  if (!hasValue(mask)) return { kind: 'row', id: rowIdOf(value), inputIds, lossMask: lossMask.fill(1) };
+  if (!hasValue(mask)) return { kind: 'row', id: sampleIdOf(value), inputIds, lossMask: lossMask.fill(1) };
   if (!Array.isArray(mask)) return problem(`loss_mask must be a list of 0 and 1, and is ${nameOf(mask)}`);
   if (mask.length !== ids.length) return problem(`loss_mask has ${mask.length} entries and input_ids ${ids.length}`);
   for (let at = 0; at < mask.length; at += 1) {
@@ -70,7 +80,7 @@ function idsOf(value: Readonly<Record<string, unknown>>): ParsedRow {
     if (bit !== 0 && bit !== 1) return problem(`loss_mask[${at}] must be 0 or 1, and is ${shown(bit)}`);
     lossMask[at] = bit;
   }
-  return { kind: 'row', id: rowIdOf(value), inputIds, lossMask };
+  return { kind: 'row', id: sampleIdOf(value), inputIds, lossMask };
 }
 
 function conversationOf(value: Readonly<Record<string, unknown>>, encoder: ConversationEncoder | null): ParsedRow {
@@ -87,7 +97,7 @@ function conversationOf(value: Readonly<Record<string, unknown>>, encoder: Conve
     const { inputIds, lossMask } = encoder.encode(messages);
     if (inputIds.length === 0) return problem('the chat template makes no token of it');
     if (!lossMask.includes(1)) return problem('it has no assistant token, so nothing can be learned from it');
-    return { kind: 'row', id: rowIdOf(value), inputIds, lossMask };
+    return { kind: 'row', id: sampleIdOf(value), inputIds, lossMask };
   } catch (error) {
     if (isTidemarkError(error, 'dataset')) return problem(error.message);
     throw error;

@@ -151,7 +151,9 @@ class ExtractRun {
     if (proof?.ok !== true) return;
     await store.settle(row);
     const { identity, tokens } = indexed;
-    const record: CommitRecord = { kind: 'adopt', row, identity, tokens, segment, attempt: 0, ...proof.value, at: now() };
+    // A layout without masks leaves the row's own.
+    const mask = proof.value.mask ?? indexed.mask;
+    const record: CommitRecord = { kind: 'adopt', row, identity, tokens, segment, attempt: 0, ...proof.value, mask, at: now() };
     await journal.append(record);
     this.#adopted += 1;
     this.#deps.onEvent({ kind: 'committed', record });

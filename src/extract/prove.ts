@@ -6,7 +6,8 @@ import type { CommitRecord } from '../ledger/ledger.ts';
 import type { Store, StoredSample } from '../store/store.ts';
 
 export type Proof =
-  | { readonly ok: true; readonly value: Pick<CommitRecord, 'bytes' | 'crc32' | 'records' | 'mask'> }
+  /** `mask` is the file's own; null where its layout keeps none. */
+  | { readonly ok: true; readonly value: Pick<CommitRecord, 'bytes' | 'crc32' | 'records'> & { readonly mask: string | null } }
   | { readonly ok: false; readonly verdict: Verdict };
 
 /** What a file must hold to be a row's. */
@@ -46,15 +47,15 @@ async function proveOpened(store: Store, sample: StoredSample, row: RowToProve):
   // SpecForge's own files carry the right padding of their batch: the row's ids, then pad ids under mask 0.
   const length =
     lossMask === null || inputIds.length === row.tokens ? inputIds.length : Math.max(row.tokens, strippedLength(inputIds, lossMask));
-  const mask = lossMask === null ? (row.mask ?? '') : maskDigestOf(lossMask.subarray(0, length));
-  if (identityOf(inputIds.subarray(0, length)) !== row.identity || (row.mask !== null && mask !== row.mask)) {
+  const mask = lossMask === null ? null : maskDigestOf(lossMask.subarray(0, length));
+  if (identityOf(inputIds.subarray(0, length)) !== row.identity || (row.mask !== null && mask !== null && mask !== row.mask)) {
     return { ok: false, verdict: { kind: 'drifted', reason: 'other-row', detail: 'its ids or mask are not those of its row' } };
   }
   const whole = await sample.checkBytes();
   if (!whole.ok) return { ok: false, verdict: verdictOf(whole.damage) };
   return {
     ok: true,
-    value: { bytes: sample.source.size, crc32: whole.crc32, records: sample.records.map((record) => record.crc32), mask },
+    value: { bytes: sample.stat.bytes, crc32: whole.crc32, records: sample.records.map((record) => record.crc32), mask },
   };
 }
 

@@ -1,11 +1,13 @@
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { RowIdentity } from '../core/identity.ts';
 import { rowIdentity } from '../core/identity.ts';
+import type { StatesDtype } from '../core/run-layout.ts';
+import type { StoredLastState } from '../core/settings.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Dataset, Row } from '../dataset/dataset.ts';
 import type { Capture, Engine } from '../engine/engine.ts';
 import type { FinalNorm } from '../format/norm.ts';
-import { auxiliaryStates, lastState } from '../format/states.ts';
+import { stateSlots } from '../format/states.ts';
 import type { CommitRecord, JournalWriter } from '../ledger/ledger.ts';
 import type { Store } from '../store/store.ts';
 import { proveStored } from './prove.ts';
@@ -13,8 +15,11 @@ import { proveStored } from './prove.ts';
 export interface SampleDeps {
   readonly dataset: Dataset;
   readonly store: Store;
-  /** Applied to the last hidden state where the layout wants it after the norm; null where it does not. */
+  /** The target's, applied to the last hidden state where `lastState` wants it and the engine has not done so. */
   readonly norm: FinalNorm | null;
+  /** How the run's files have the last hidden state. */
+  readonly lastState: StoredLastState;
+  readonly dtype: StatesDtype;
   readonly segment: string;
   now(): number;
 }
@@ -55,14 +60,14 @@ async function commitCapture(
     dtype: capture.dtype,
     readRows: capture.readRows.bind(capture),
   };
-  const norm = capture.lastStateNorm === 'pre-norm' ? deps.norm : null;
+  const norm = normFor(deps, capture);
   const tensors = store.layout.tensorsOf({
     inputIds: row.inputIds,
     lossMask: row.lossMask,
     width: capture.width,
     auxiliaryLayers: capture.layers.length - 1,
-    auxiliary: () => auxiliaryStates(states),
-    last: () => lastState(states, norm),
+    dtype: deps.dtype,
+    slots: (first, end) => stateSlots(states, { first, end, dtype: deps.dtype, norm }),
   });
   const facts = {
     row: row.index,
@@ -85,6 +90,20 @@ async function commitCapture(
   }
 }
 
+/** @throws TidemarkError `engine-protocol`: a norm cannot be taken back */
+function normFor({ lastState, norm }: SampleDeps, capture: Capture): FinalNorm | null {
+  if (lastState === 'pre-norm' && capture.lastStateNorm === 'post-norm') {
+    throw new TidemarkError(
+      'engine-protocol',
+      'the files of this run have the last state before the final norm, and the engine gives it behind it',
+      {
+        hint: 'use an engine that gives the state before the norm, as vLLM does',
+      },
+    );
+  }
+  return lastState === 'post-norm' && capture.lastStateNorm === 'pre-norm' ? norm : null;
+}
+
 /** A file stands where ours should go: a crash left it behind publication, or another writer was here. Proved, it is ours; else it is set aside. */
 async function settleOccupied(
   deps: SampleDeps,
@@ -95,7 +114,7 @@ async function settleOccupied(
   if (proof === null) return null;
   if (proof.ok) {
     await deps.store.settle(facts.row);
-    const record: CommitRecord = { kind: 'adopt', ...facts, ...proof.value, at: deps.now() };
+    const record: CommitRecord = { kind: 'adopt', ...facts, ...proof.value, mask: proof.value.mask ?? facts.mask, at: deps.now() };
     await journal.append(record);
     return record;
   }

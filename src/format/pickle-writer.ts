@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { assert } from '../core/assert.ts';
 import { rowMajorStrides } from './strides.ts';
-import { elementCount, type TensorSource } from './tensors.ts';
+import { elementCount, type TensorSource, type TextEntry } from './tensors.ts';
 import { STORAGE_CLASSES } from './torch-dtypes.ts';
 
 /** A tensor to be written, before its bytes are asked for. */
@@ -86,42 +86,79 @@ class PickleStream {
 
 /**
  * The `data.pkl` that torch.save writes (pickle protocol 2) for a dict of tensors in the given order, tensor
- * k in storage `k` of its own on the CPU, row-major. Tensors of dtypes without a storage class (8-bit floats,
- * unsigned beyond 8 bits) are a broken belief: no engine of ours makes them.
+ * k in storage `k` of its own on the CPU, row-major. Neighbours named `key/0`, `key/1` … are one list under `key`; texts stand behind the
+ * tensors. Tensors of dtypes without a storage class (8-bit floats, unsigned beyond 8 bits) are a broken belief: no engine of ours makes them.
  */
-export function pickleOfTensors(tensors: readonly TensorShape[]): Uint8Array {
+export function pickleOfTensors(tensors: readonly TensorShape[], texts: readonly TextEntry[] = []): Uint8Array {
   const stream = new PickleStream();
+  const entries = entriesOf(tensors);
+  const count = entries.length + texts.length;
   stream.op('}');
   stream.put();
-  if (tensors.length > 1) stream.op('(');
-  tensors.forEach((tensor, index) => {
-    const storage = STORAGE_CLASSES.get(tensor.dtype);
-    assert(storage !== undefined, `torch has a storage class for ${tensor.dtype}`);
-    stream.text(tensor.name);
-    stream.global('torch._utils', '_rebuild_tensor_v2');
-    stream.op('(', '(');
-    stream.text('storage');
-    stream.global('torch', storage);
-    stream.text(`${index}`);
-    stream.text('cpu');
-    stream.integer(elementCount(tensor.shape));
-    stream.op('t');
-    stream.put();
-    stream.op('Q');
-    stream.integer(0);
-    stream.tuple(tensor.shape);
-    stream.tuple(rowMajorStrides(tensor.shape));
-    stream.op(0x89);
-    stream.global('collections', 'OrderedDict');
-    stream.op(')', 'R');
-    stream.put();
-    stream.op('t');
-    stream.put();
-    stream.op('R');
-    stream.put();
-  });
-  if (tensors.length === 1) stream.op('s');
-  if (tensors.length > 1) stream.op('u');
+  if (count > 1) stream.op('(');
+  for (const { key, list, from, to } of entries) {
+    stream.text(key);
+    if (list) {
+      stream.op(']');
+      stream.put();
+      if (to - from > 1) stream.op('(');
+    }
+    for (let at = from; at < to; at += 1) putTensor(stream, tensors[at] as TensorShape, at);
+    if (list) stream.op(to - from > 1 ? 'e' : 'a');
+  }
+  for (const { name, text } of texts) {
+    stream.text(name);
+    stream.text(text);
+  }
+  if (count === 1) stream.op('s');
+  if (count > 1) stream.op('u');
   stream.op('.');
   return stream.bytes();
+}
+
+interface Entry {
+  readonly key: string;
+  readonly list: boolean;
+  /** Tensors `[from, to)`. */
+  readonly from: number;
+  readonly to: number;
+}
+
+function entriesOf(tensors: readonly TensorShape[]): Entry[] {
+  const entries: Entry[] = [];
+  for (let from = 0; from < tensors.length; ) {
+    const name = tensors[from]?.name ?? '';
+    const key = /^([^/]+)\/0$/s.exec(name)?.[1];
+    let to = from + 1;
+    while (key !== undefined && tensors[to]?.name === `${key}/${to - from}`) to += 1;
+    entries.push({ key: key ?? name, list: key !== undefined, from, to });
+    from = to;
+  }
+  return entries;
+}
+
+function putTensor(stream: PickleStream, tensor: TensorShape, index: number): void {
+  const storage = STORAGE_CLASSES.get(tensor.dtype);
+  assert(storage !== undefined, `torch has a storage class for ${tensor.dtype}`);
+  stream.global('torch._utils', '_rebuild_tensor_v2');
+  stream.op('(', '(');
+  stream.text('storage');
+  stream.global('torch', storage);
+  stream.text(`${index}`);
+  stream.text('cpu');
+  stream.integer(elementCount(tensor.shape));
+  stream.op('t');
+  stream.put();
+  stream.op('Q');
+  stream.integer(0);
+  stream.tuple(tensor.shape);
+  stream.tuple(rowMajorStrides(tensor.shape));
+  stream.op(0x89);
+  stream.global('collections', 'OrderedDict');
+  stream.op(')', 'R');
+  stream.put();
+  stream.op('t');
+  stream.put();
+  stream.op('R');
+  stream.put();
 }

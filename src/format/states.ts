@@ -1,6 +1,7 @@
 import { assert } from '../core/assert.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { bf16ToFloat32, f16ToFloat32, roundToBf16 } from './bf16.ts';
+import type { StatesDtype } from '../core/run-layout.ts';
+import { bf16ToFloat32, f16ToFloat32, roundToBf16, roundToF16 } from './bf16.ts';
 import { applyFinalNorm, type FinalNorm } from './norm.ts';
 import { DTYPE_BYTES, type Dtype } from './tensors.ts';
 
@@ -14,45 +15,62 @@ export interface StateRows {
   readRows(from: number, to: number): Promise<Uint8Array>;
 }
 
+/** Which layer slots of every row are wanted, and how. */
+export interface WantedSlots {
+  /** Slots `[first, end)`, side by side; the last of all is the last hidden state. */
+  readonly first: number;
+  readonly end: number;
+  readonly dtype: StatesDtype;
+  /** The target's final norm, for the last hidden state; null leaves it as the engine gave it. */
+  readonly norm: FinalNorm | null;
+}
+
 /** Bytes of the engine's tensor that one piece covers; what a sample costs in memory is a few of these, whatever its length. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * The auxiliary states of a sample as the drafters read them: [tokens, (layers - 1) * width], bf16, the
- * chosen layers side by side.
- * @throws TidemarkError `capture-bad` at the first value that is not finite or the first row of zeros
+ * Layer slots of a sample, [tokens, slots * width]: taken out, the last state normed where that is asked, rounded to nearest even,
+ * checked.
+ * @throws TidemarkError `capture-bad` at the first value that is not finite, or too large for the dtype, or the first row of zeros
  */
-export function auxiliaryStates(states: StateRows): AsyncGenerator<Uint8Array> {
-  return bf16Pieces(states, 0, states.layers - 1, null);
-}
-
-/**
- * The last hidden state, [tokens, width], bf16; after the target's final norm when one is given.
- * @throws TidemarkError `capture-bad` as above
- */
-export function lastState(states: StateRows, norm: FinalNorm | null): AsyncGenerator<Uint8Array> {
-  return bf16Pieces(states, states.layers - 1, states.layers, norm);
-}
-
-/** Layer slots `[first, end)` of every row: taken out, normed, rounded to nearest even, checked. */
-async function* bf16Pieces(states: StateRows, first: number, end: number, norm: FinalNorm | null): AsyncGenerator<Uint8Array> {
-  const { tokens, layers, width, dtype } = states;
-  assert(norm === null || end - first === 1, 'only the last state is normed');
-  const rowElements = (end - first) * width;
-  const pieceRows = Math.max(1, Math.floor(PIECE_BYTES / (layers * width * DTYPE_BYTES[dtype])));
+export async function* stateSlots(states: StateRows, wanted: WantedSlots): AsyncGenerator<Uint8Array> {
+  const { tokens, layers, width } = states;
+  const { first, end, norm } = wanted;
+  assert(first >= 0 && first < end && end <= layers, 'slots of the capture');
+  const slots = end - first;
+  const rowElements = slots * width;
+  const pieceRows = Math.max(1, Math.floor(PIECE_BYTES / (layers * width * DTYPE_BYTES[states.dtype])));
   const floats = new Float32Array(Math.min(pieceRows, tokens) * rowElements);
-  const rounded = new Uint16Array(floats.length);
+  const rounder = rounderOf(wanted.dtype, floats.length);
   for (let from = 0; from < tokens; from += pieceRows) {
     const to = Math.min(tokens, from + pieceRows);
     const bytes = await states.readRows(from, to);
     const values = floats.subarray(0, (to - from) * rowElements);
-    takeSlots(bytes, dtype, layers * width, first * width, rowElements, values);
-    if (norm !== null) applyFinalNorm(norm, values, width);
-    const out = rounded.subarray(0, values.length);
-    roundToBf16(values, out);
-    refuseBadRows(out, width, from, first, end - first);
-    yield new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+    takeSlots(bytes, states.dtype, layers * width, first * width, rowElements, values);
+    if (norm !== null && end === layers) normLastSlot(norm, values, slots, width);
+    refuseBadRows(values, wanted, width, from);
+    yield rounder(values);
   }
+}
+
+function normLastSlot(norm: FinalNorm, values: Float32Array, slots: number, width: number): void {
+  if (slots === 1) {
+    applyFinalNorm(norm, values, width);
+    return;
+  }
+  for (let end = slots * width; end <= values.length; end += slots * width) applyFinalNorm(norm, values.subarray(end - width, end), width);
+}
+
+/** Rounds into a buffer of its own, whose bytes stay valid until the next call. */
+function rounderOf(dtype: StatesDtype, most: number): (values: Float32Array) => Uint8Array {
+  if (dtype === 'F32') return (values) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const rounded = new Uint16Array(most);
+  const round = dtype === 'BF16' ? roundToBf16 : roundToF16;
+  return (values) => {
+    const out = rounded.subarray(0, values.length);
+    round(values, out);
+    return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+  };
 }
 
 /** Copies `count` elements from `offset` of every row of `stride` elements, as float32. */
@@ -83,25 +101,36 @@ function aligned(bytes: Uint8Array, elementBytes: number): [ArrayBufferLike, num
   return [whole.buffer, whole.byteOffset, whole.byteLength / elementBytes];
 }
 
+/** The float32 bits from which a value rounds to an infinity; half of the smallest that is told from zero rounds to zero. */
+const LIMITS: Readonly<Record<StatesDtype, { readonly infinite: number; readonly zero: number; readonly name: string }>> = {
+  BF16: { infinite: 0x7f7f8000, zero: 0x8000, name: 'bfloat16' },
+  F16: { infinite: 0x477ff000, zero: 0x33000000, name: 'float16 (its largest is 65504)' },
+  F32: { infinite: 0x7f800000, zero: 0, name: 'float32' },
+};
+
 /**
  * A decoder's residual stream is never exactly zero over a whole row, and never infinite: either is an
- * engine's fault (vllm-project/vllm#46301, #45734), and a drafter trains on both without complaint.
+ * engine's fault (vllm-project/vllm#46301, #45734), and a drafter trains on both without complaint. A finite value that the stored
+ * dtype has no room for would become an infinity by our own rounding, and is refused by name.
  */
-function refuseBadRows(values: Uint16Array, width: number, firstRow: number, firstSlot: number, slots: number): void {
-  for (let start = 0; start < values.length; start += width) {
-    let any = 0;
+function refuseBadRows(values: Float32Array, wanted: WantedSlots, width: number, firstRow: number): void {
+  const bits = new Int32Array(values.buffer, values.byteOffset, values.length);
+  const { infinite, zero, name } = LIMITS[wanted.dtype];
+  for (let start = 0; start < bits.length; start += width) {
+    let largest = 0;
     for (let at = start; at < start + width; at += 1) {
-      const bits = values[at] as number;
-      any |= bits & 0x7fff;
-      if ((bits & 0x7f80) === 0x7f80) {
-        const kind = (bits & 0x007f) === 0 ? 'infinite' : 'not a number';
-        throw badRow(`a value that is ${kind}`, start / width);
-      }
+      const magnitude = (bits[at] as number) & 0x7fffffff;
+      if (magnitude > largest) largest = magnitude;
     }
-    if (any === 0) throw badRow('nothing but zeros', start / width);
+    if (largest > 0x7f800000) throw badRow('a value that is not a number', start / width);
+    if (largest === 0x7f800000) throw badRow('a value that is infinite', start / width);
+    if (largest >= infinite) throw badRow(`a value beyond ${name}`, start / width);
+    if (largest <= zero) throw badRow('nothing but zeros', start / width);
   }
   function badRow(what: string, group: number): TidemarkError {
+    const slots = wanted.end - wanted.first;
     const row = firstRow + Math.floor(group / slots);
-    return new TidemarkError('capture-bad', `layer slot ${firstSlot + (group % slots)} has ${what} in row ${row}`);
+    const hint = what.includes('float16') ? { hint: 'store such states as bfloat16 or float32: states.dtype' } : {};
+    return new TidemarkError('capture-bad', `layer slot ${wanted.first + (group % slots)} has ${what} in row ${row}`, hint);
   }
 }

@@ -46,6 +46,12 @@ export interface TensorSource {
   pieces(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
+/** A value beside the tensors: some tools keep a sample's name in its file. */
+export interface TextEntry {
+  readonly name: string;
+  readonly text: string;
+}
+
 /** What a writer knows when the last piece is out. */
 export interface WrittenFile {
   readonly bytes: number;

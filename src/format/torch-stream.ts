@@ -5,7 +5,7 @@ import type { GzipStream } from './gzip-stream.ts';
 import { PICKLE_BYTES_MAX, readPickle } from './pickle.ts';
 import type { PickleValue } from './pickle-values.ts';
 import { DTYPE_BYTES, type TensorInfo } from './tensors.ts';
-import { tensorsOf } from './torch-tensors.ts';
+import { type SavedObject, tensorsOf } from './torch-tensors.ts';
 import { DIRECTORY_BYTES_MAX, descriptorBytes, RECORDS_MAX, readDirectory } from './zip-directory.ts';
 import { zipEndAt } from './zip-end.ts';
 import * as zip from './zip-headers.ts';
@@ -78,11 +78,20 @@ export class TorchStream {
 
   /** Names and shapes as the pickle says; offsets count in the inflated file, as far as it has passed. */
   get tensors(): ReadonlyMap<string, TensorInfo> {
+    return this.#saved().tensors;
+  }
+
+  /** What stands beside the tensors. */
+  get values(): SavedObject['values'] {
+    return this.#saved().values;
+  }
+
+  #saved(): SavedObject {
     const at = this.recordOffsets();
     return tensorsOf(this.#pickle, (key) => {
       const bytes = this.#storages.get(key);
       return bytes === undefined ? undefined : { offset: at.get(`data/${key}`) ?? 0, bytes };
-    }).tensors;
+    });
   }
 
   /**

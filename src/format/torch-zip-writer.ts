@@ -3,7 +3,7 @@ import { assert } from '../core/assert.ts';
 import { combineCrc32, crc32 } from './crc32.ts';
 import { pickleOfTensors, type TensorShape } from './pickle-writer.ts';
 import { SERIALIZATION_ID_BYTES, serializationId } from './serialization-id.ts';
-import { DTYPE_BYTES, elementCount, type TensorSource, type WrittenFile } from './tensors.ts';
+import { DTYPE_BYTES, elementCount, type TensorSource, type TextEntry, type WrittenFile } from './tensors.ts';
 import * as zip from './zip-headers.ts';
 
 /** Which torch's records a file has: 1.6 to 2.0, 2.1 to 2.6, or 2.7 and later. */
@@ -14,6 +14,8 @@ export interface TorchZipOptions {
   readonly stem: string;
   /** Default `2.7`. Every torch since 1.6 reads all three. */
   readonly layout?: TorchLayout;
+  /** Values behind the tensors in the saved dict. Default: none. */
+  readonly texts?: readonly TextEntry[];
 }
 
 /** torch's default `.storage_alignment`. */
@@ -50,13 +52,14 @@ function prefixOf(stem: string, layout: TorchLayout): string {
 function bodiesOf<T extends TensorShape>(
   tensors: readonly T[],
   layout: TorchLayout,
+  texts: readonly TextEntry[],
 ): { name: string; body: Uint8Array | T | 'serialization-id' }[] {
   const text = (name: string, content: string) => ({ name, body: Buffer.from(content, 'latin1') });
   const storages = tensors.map((body, index) => ({ name: `data/${index}`, body }));
   // Before 2.7 the storages stand in the order of their names: data/10 before data/2.
   if (layout !== '2.7') storages.sort((a, b) => (a.name < b.name ? -1 : 1));
   return [
-    { name: 'data.pkl', body: pickleOfTensors(tensors) },
+    { name: 'data.pkl', body: pickleOfTensors(tensors, texts) },
     ...(layout === '2.7' ? [text('.format_version', '1'), text('.storage_alignment', `${ALIGNMENT}`)] : []),
     ...(layout === '1.13' ? [] : [text('byteorder', 'little')]),
     ...storages,
@@ -67,12 +70,13 @@ function bodiesOf<T extends TensorShape>(
 
 /** Where everything will stand. All of it follows from names and shapes, so a file's size is known before its bytes. */
 function planOf<T extends TensorShape>(tensors: readonly T[], options: TorchZipOptions) {
-  assert(new Set(tensors.map((tensor) => tensor.name)).size === tensors.length, 'tensor names differ');
+  const names = [...tensors, ...(options.texts ?? [])].map((entry) => entry.name);
+  assert(new Set(names).size === names.length, 'tensor names differ, and those of texts');
   const layout = options.layout ?? '2.7';
   const prefix = prefixOf(options.stem, layout);
   let offset = 0;
   let directoryBytes = 0;
-  const records = bodiesOf(tensors, layout).map(({ name, body }) => {
+  const records = bodiesOf(tensors, layout, options.texts ?? []).map(({ name, body }) => {
     const fullName = Buffer.from(`${prefix}/${name}`, 'utf8');
     const bytes = body === 'serialization-id' ? SERIALIZATION_ID_BYTES : body instanceof Uint8Array ? body.length : tensorBytes(body);
     const headerOffset = offset;

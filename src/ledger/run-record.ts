@@ -6,16 +6,13 @@ import { encodeDocument, parseDocument } from '../format/checked-document.ts';
 import type { FileReader } from '../host/host.ts';
 import type { RunRecord } from './ledger.ts';
 import { memoryPath } from './paths.ts';
+import { runLayoutSchema } from './run-layout-schema.ts';
 
 const FORMAT = 'tidemark.run/1';
 const OTHER_VERSION_HINT = 'go on with the tidemark that wrote it';
 
 /** As many as a row table may have: a survey takes memory for each, also where the table itself is gone. */
 const MOST_ROWS = 100_000_000;
-const word = z
-  .string()
-  .max(100)
-  .regex(/^\P{Cc}*$/u);
 
 const identitySchema = z.object({
   dataset: z.object({ rows: z.int().min(0).max(MOST_ROWS), root: z.string() }),
@@ -23,9 +20,9 @@ const identitySchema = z.object({
   tokenizer: z.object({ tokenizer: z.string(), template: z.string() }).nullable(),
   truncation: z.object({ maxTokens: z.int().positive().nullable(), policy: z.literal('drop') }),
   layers: z.object({ convention: z.literal('boundary/1'), auxiliary: z.array(z.int().nonnegative()), last: z.int().positive() }),
-  lastState: z.object({ stored: z.enum(['pre-norm', 'post-norm']), norm: z.string() }),
+  lastState: z.object({ stored: z.enum(['pre-norm', 'post-norm', 'none']), norm: z.string() }),
   dtype: z.string(),
-  layout: z.object({ name: word, extension: word, groupSize: z.int().positive() }),
+  layout: runLayoutSchema,
   shardRows: z.int().positive(),
 });
 

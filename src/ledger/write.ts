@@ -16,6 +16,7 @@ export type SettingsDocument = Settings & { readonly format: string };
 /**
  * Makes `.tidemark/` in a folder that has none. `run.json` comes last: without it there is no run, and a
  * start that died before it is begun again.
+ * @param paths `paths.log`, where names do not follow from rows
  * @throws TidemarkError `run-locked` when another process made a run here at the same moment
  */
 export async function createRun(
@@ -25,12 +26,14 @@ export async function createRun(
   folderId: string,
   table: RowTable,
   settings: SettingsDocument,
+  paths: Uint8Array | null = null,
 ): Promise<RunRecord> {
   const { record, bytes } = encodeRunRecord(identity, folderId, new Date(host.clock.now()).toISOString());
   await ensureFolder(host.files, folder);
   await ensureFolder(host.files, memoryPath(folder));
   await replaceRowTable(host, folder, table);
   await writeSettings(host, folder, settings);
+  if (paths !== null) await replaceFile(host, memoryPath(folder, 'paths.log'), paths);
   await publishRunRecord(host, folder, bytes);
   return record;
 }

@@ -1,13 +1,15 @@
 import { TidemarkError } from '../core/errors.ts';
+import type { Codec } from '../core/run-layout.ts';
 import type { FileReader } from '../host/host.ts';
 import type { Family } from './family.ts';
+import { type Form, formIn } from './form.ts';
 import { groupsOf } from './groups.ts';
 import { formulaLayout, isFormula, unlocatedLayout } from './layout.ts';
 import type { LayoutChoice } from './layout-option.ts';
 import { FAMILIES } from './layouts/registry.ts';
 import { type FileSeen, lookAtFiles, lookAtNames, type NamesSeen } from './look.ts';
 import { type Pattern, parsePattern } from './pattern.ts';
-import type { Codec, Layout, Numbering } from './store.ts';
+import type { Layout, Numbering } from './store.ts';
 
 /** One way to read the tree. */
 interface Reading {
@@ -33,7 +35,8 @@ export async function detectLayout(files: FileReader, folder: string, choice: La
   const extension = onlyOne(folder, 'the extension', filesByExtension(byNames));
   const readings = byNames.filter(({ pattern }) => extensionOf(pattern) === extension);
   const seen = await lookAtFiles(files, folder, pathsOf(readings));
-  const family = familyOf(folder, readings, seen);
+  const { family, form } = familyOf(folder, readings, seen);
+  const kind = { name: family.name, form };
   const reading = patternIn(
     folder,
     readings.filter((candidate) => candidate.family === family),
@@ -41,9 +44,9 @@ export async function detectLayout(files: FileReader, folder: string, choice: La
   const numbering = choice?.kind === 'pattern' ? numberingOf(reading.pattern) : family.numbering;
   const codec = codecOf(folder, extension, seen);
   const shape = { pattern: reading.pattern.text, codec };
-  if (numbering !== 'row' || !isFormula(reading.pattern)) return unlocatedLayout(family, { ...shape, groupSize: 0, numbering });
-  if (!reading.pattern.fields.has('from')) return formulaLayout(family, { ...shape, groupSize: 0 });
-  return formulaLayout(family, { ...shape, ...groupsOf(folder, reading.pattern, names.folders, family.groupSize) });
+  if (numbering !== 'row' || !isFormula(reading.pattern)) return unlocatedLayout(kind, { ...shape, groupSize: 0, numbering });
+  if (!reading.pattern.fields.has('from')) return formulaLayout(kind, { ...shape, groupSize: 0 });
+  return formulaLayout(kind, { ...shape, ...groupsOf(folder, reading.pattern, names.folders, family.groupSize) });
 }
 
 /** Every family's patterns with every extension, as far as names have that form. */
@@ -79,23 +82,17 @@ function patternReadings(names: NamesSeen, pattern: Pattern): Reading[] {
   return files.length === 0 ? [] : FAMILIES.map((family) => ({ family, pattern, files }));
 }
 
+interface FamilySeen {
+  readonly family: Family;
+  /** As the tool writes it, or with a leading axis more or less: somebody's own patch of the tool. */
+  readonly form: Form;
+}
+
 /** The family whose tensors the files have: of several that fit a file, the one that knows most of its tensors. */
-function familyOf(folder: string, readings: readonly Reading[], seen: readonly FileSeen[]): Family {
-  const candidates = [...new Set(readings.map((reading) => reading.family))];
-  const votes: Family[] = [];
-  let readable: FileSeen | null = null;
-  for (const file of seen) {
-    if (file.tensors === null) continue;
-    readable ??= file;
-    // Names may rule a family out for this very file: `data_7.pt` is no name of another one's pattern.
-    const named = candidates.filter((family) => readings.some((reading) => reading.family === family && reading.pattern.fits(file.path)));
-    const fits = named.map((family) => ({ family, known: knownTensors(family, file) })).filter(({ known }) => known > 0);
-    const most = Math.max(...fits.map(({ known }) => known));
-    // Of equals the earlier one in the registry: it is the one whose name says more (`hs_7` before any name).
-    const best = fits.find(({ known }) => known === most);
-    if (best !== undefined) votes.push(best.family);
-  }
-  if (readable !== null && votes.length === 0) {
+function familyOf(folder: string, readings: readonly Reading[], seen: readonly FileSeen[]): FamilySeen {
+  const votes = votesOf(readings, seen);
+  const readable = seen.find((file) => file.tensors !== null);
+  if (readable !== undefined && votes.length === 0) {
     throw new TidemarkError(
       'no-run',
       `${folder}: ${readable.path} holds the tensors ${[...(readable.tensors?.keys() ?? [])].slice(0, 12).join(', ')}, which no known layout has`,
@@ -105,20 +102,37 @@ function familyOf(folder: string, readings: readonly Reading[], seen: readonly F
       },
     );
   }
-  if (votes.length === 0) return mostNamed(readings).family;
-  const name = onlyOne(folder, 'the layout', counted(votes.map((family) => family.name)));
-  return votes.find((family) => family.name === name) ?? mostNamed(readings).family;
+  const usual = mostNamed(readings).family;
+  if (votes.length === 0) return { family: usual, form: usual.form };
+  const name = onlyOne(folder, 'the layout', counted(votes.map(({ family }) => family.name)));
+  const axes = (form: Form): string => form.map((tensor) => `${tensor.name} [${tensor.axes.join(', ')}]`).join(' ');
+  const own = votes.filter(({ family }) => family.name === name);
+  const text = onlyOne(folder, 'the shape of its tensors', counted(own.map(({ form }) => axes(form))));
+  return own.find(({ form }) => axes(form) === text) ?? { family: usual, form: usual.form };
 }
 
-/** How many of the family's tensors a file has, with as many axes; 0 where one that it must have is absent. */
-function knownTensors(family: Family, { tensors }: FileSeen): number {
-  let known = 0;
-  for (const { name, axes, optional } of family.form) {
-    const here = tensors?.get(name)?.shape.length === axes.length;
-    if (!here && optional !== true) return 0;
-    if (here) known += 1;
+function votesOf(readings: readonly Reading[], seen: readonly FileSeen[]): FamilySeen[] {
+  const candidates = [...new Set(readings.map((reading) => reading.family))];
+  const votes: FamilySeen[] = [];
+  for (const file of seen) {
+    if (file.tensors === null) continue;
+    const { tensors } = file;
+    // Names may rule a family out for this very file: `data_7.pt` is no name of another one's pattern.
+    const named = candidates.filter((family) => readings.some((reading) => reading.family === family && reading.pattern.fits(file.path)));
+    const fits = named.flatMap((family) => {
+      const written = formIn(family.form, tensors, 'as-written');
+      // What a version of the tool may leave out stays in the form until the tree is adopted: other files may have it.
+      if (written !== null) return [{ family, form: family.form, known: written.length }];
+      const form = formIn(family.form, tensors, 'either');
+      // Half a tensor less: of two that know as many, the one whose axes are the tool's own.
+      return form === null ? [] : [{ family, form, known: form.length - 0.5 }];
+    });
+    const most = Math.max(...fits.map(({ known }) => known));
+    // Of equals the earlier one in the registry: it is the one whose name says more (`hs_7` before any name).
+    const best = fits.find(({ known }) => known === most);
+    if (best !== undefined) votes.push(best);
   }
-  return known;
+  return votes;
 }
 
 function patternIn(folder: string, readings: readonly Reading[]): Reading {

@@ -1,6 +1,6 @@
-import type { TensorSource } from '../format/tensors.ts';
+import type { LastStateNorm } from '../core/layers.ts';
 import type { Form } from './form.ts';
-import type { Numbering, SampleStates } from './store.ts';
+import type { Numbering } from './store.ts';
 
 /** What one tool leaves: names, containers and tensors. One file in layouts/ each; registry.ts lists them. */
 export interface Family {
@@ -12,6 +12,6 @@ export interface Family {
   /** Rows a folder where the tree itself does not tell. */
   readonly groupSize: number;
   readonly form: Form;
-  /** Absent where tidemark does not write this layout. */
-  readonly tensorsOf?: (sample: SampleStates) => readonly TensorSource[];
+  /** In which norm the tool leaves the last state; null where its versions differ. Only where nothing else tells it. */
+  readonly lastState: LastStateNorm | null;
 }

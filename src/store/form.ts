@@ -1,17 +1,16 @@
-import type { TensorInfo } from '../format/tensors.ts';
+import type { Axis, TensorRole } from '../core/run-layout.ts';
+import type { Dtype, TensorInfo } from '../format/tensors.ts';
 import type { ExpectedShape } from './store.ts';
-
-/** One axis: 1, tokens, width, some layers side by side, or a number of layers. */
-export type Axis = '1' | 'tokens' | 'width' | 'layers x width' | 'layers';
 
 /** A tensor as a tool writes it. */
 export interface TensorForm {
   readonly name: string;
-  /** `all` holds auxiliary layers and the last one. */
-  readonly role: 'ids' | 'mask' | 'auxiliary' | 'last' | 'all';
+  readonly role: TensorRole;
   readonly axes: readonly Axis[];
   /** Some versions of the tool leave it out. */
   readonly optional?: true;
+  /** Of ids and mask, as they are written; default I64. States are written in the run's own. */
+  readonly dtype?: Dtype;
 }
 
 export type Form = readonly TensorForm[];
@@ -26,6 +25,28 @@ export function maskTensorOf(form: Form): string | null {
 
 export function stateTensorsOf(form: Form): string[] {
   return form.filter((tensor) => tensor.role !== 'ids' && tensor.role !== 'mask').map((tensor) => tensor.name);
+}
+
+/**
+ * The form as one file has it; null where a tensor that it must have is absent or has another number of axes.
+ * @param batch `as-written`: the tool's own axes. `either`: a leading axis of one may stand where the tool has none, or be absent where it has one
+ */
+export function formIn(form: Form, tensors: ReadonlyMap<string, TensorInfo>, batch: 'as-written' | 'either'): Form | null {
+  const seen: TensorForm[] = [];
+  for (const wanted of form) {
+    const axes = axesIn(wanted.axes, tensors.get(wanted.name)?.shape, batch);
+    if (axes !== null) seen.push(axes === wanted.axes ? wanted : { ...wanted, axes });
+    else if (wanted.optional !== true) return null;
+  }
+  return seen;
+}
+
+function axesIn(axes: readonly Axis[], shape: readonly number[] | undefined, batch: 'as-written' | 'either'): readonly Axis[] | null {
+  if (shape === undefined) return null;
+  if (shape.length === axes.length) return axes;
+  if (batch === 'as-written') return null;
+  if (shape.length === axes.length + 1 && shape[0] === 1 && axes[0] !== '1') return ['1', ...axes];
+  return shape.length === axes.length - 1 && axes[0] === '1' ? axes.slice(1) : null;
 }
 
 /** Says how the tensors of a file do not fit the form, or null when they fit. */

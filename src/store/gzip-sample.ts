@@ -54,6 +54,10 @@ class GzipSample implements StoredSample {
     return this.#tensors;
   }
 
+  get values(): StoredSample['values'] {
+    return this.#torch.values;
+  }
+
   /** Remembered: the stream has passed them after the first time. */
   readIds(): Promise<Parsed<StoredIds>> {
     this.#ids ??= this.#readIds();

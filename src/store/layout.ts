@@ -1,9 +1,10 @@
 import { assert } from '../core/assert.ts';
 import type { IndexRange } from '../core/ranges.ts';
-import type { Family } from './family.ts';
-import { idsTensorOf, maskTensorOf, misfitOf, stateTensorsOf } from './form.ts';
+import type { Codec } from '../core/run-layout.ts';
+import { type Form, idsTensorOf, maskTensorOf, misfitOf, stateTensorsOf } from './form.ts';
 import { type Pattern, type PatternFields, parsePattern } from './pattern.ts';
-import type { Codec, Layout, Numbering, ParsedName } from './store.ts';
+import { sourcesOf } from './sources.ts';
+import type { Layout, Numbering, ParsedName } from './store.ts';
 import { parseTemporary } from './temporary.ts';
 
 export interface LayoutShape {
@@ -16,8 +17,14 @@ export interface LayoutShape {
   readonly ranges?: readonly IndexRange[];
 }
 
+/** Whose tensors the files hold: a family as its tool writes it, or as one tree has it. */
+export interface Kind {
+  readonly name: string;
+  readonly form: Form;
+}
+
 /** A layout whose paths follow from the index: by folders of one size, by folders as they are named, or flat. */
-export function formulaLayout(family: Family, shape: LayoutShape): Layout {
+export function formulaLayout(kind: Kind, shape: LayoutShape): Layout {
   const { groupSize, ranges = [] } = shape;
   const pattern = parsePattern(shape.pattern);
   assert(isFormula(pattern), 'every placeholder of the pattern follows from the index');
@@ -36,7 +43,7 @@ export function formulaLayout(family: Family, shape: LayoutShape): Layout {
   };
   const folderOf = (index: number) => ({ path: pattern.renderFolder(valuesOf(index)), range: rangeOf(index) });
   return {
-    ...commonOf(family, shape),
+    ...commonOf(kind, shape),
     groupSize: pattern.fields.has('from') ? groupSize : 0,
     numbering: 'row',
     located: true,
@@ -53,13 +60,13 @@ export function formulaLayout(family: Family, shape: LayoutShape): Layout {
 }
 
 /** A layout of whose files only the tree itself, or what is in them, says whose row they are. */
-export function unlocatedLayout(family: Family, shape: LayoutShape & { readonly numbering: Numbering }): Layout {
+export function unlocatedLayout(kind: Kind, shape: LayoutShape & { readonly numbering: Numbering }): Layout {
   const pattern = parsePattern(shape.pattern);
   const unknown = (): never => {
     throw new Error('a layout whose files are not placed has no path for an index; call placeFiles first');
   };
   return {
-    ...commonOf(family, shape),
+    ...commonOf(kind, shape),
     numbering: shape.numbering,
     located: false,
     pathOf: unknown,
@@ -81,22 +88,20 @@ export function isFormula(pattern: Pattern): boolean {
   return pattern.fields.has('index') && [...pattern.fields].every((field) => field === 'index' || field === 'from' || field === 'to');
 }
 
-function commonOf(family: Family, shape: LayoutShape) {
-  const { form } = family;
+function commonOf({ name, form }: Kind, shape: LayoutShape) {
   return {
-    name: family.name,
+    name,
+    form,
     codec: shape.codec,
     pattern: shape.pattern,
     groupSize: shape.groupSize,
+    ranges: shape.ranges ?? [],
     idsTensor: idsTensorOf(form),
     maskTensor: maskTensorOf(form),
     stateTensors: stateTensorsOf(form),
     misfit: (tensors, expected) => misfitOf(form, tensors, expected),
-    tensorsOf:
-      family.tensorsOf ??
-      (() => {
-        throw new Error(`tidemark does not write files of the layout ${family.name}`);
-      }),
+    tensorsOf: (sample) => sourcesOf(form, sample),
+    textsOf: () => [],
   } satisfies Partial<Layout>;
 }
 

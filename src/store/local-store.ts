@@ -1,9 +1,8 @@
-import { assert } from '../core/assert.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { WrittenFile } from '../format/tensors.ts';
-import { writeTorchZip } from '../format/torch-zip-writer.ts';
 import type { Host, WritableFile } from '../host/host.ts';
+import { CODEC_WRITERS } from './codecs.ts';
 import { createStoreReader } from './reader.ts';
 import type { CommitOutcome, Layout, SampleToCommit, Store, StoreReader } from './store.ts';
 import { temporaryName } from './temporary.ts';
@@ -84,10 +83,8 @@ class LocalStore implements Store {
   }
 
   async #encode(file: WritableFile, final: string, sample: SampleToCommit): Promise<WrittenFile> {
-    assert(this.layout.codec === 'torch-zip', 'the codec that new files are written in');
     const name = final.slice(final.lastIndexOf('/') + 1);
-    const stem = name.slice(0, name.lastIndexOf('.'));
-    const pieces = writeTorchZip(sample.tensors, { stem });
+    const pieces = CODEC_WRITERS[this.layout.codec].write(sample.tensors, { name, texts: this.layout.textsOf(sample.index) });
     for (;;) {
       const next = await pieces.next();
       if (next.done === true) return next.value;

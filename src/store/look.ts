@@ -1,4 +1,5 @@
 import { isTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Codec } from '../core/run-layout.ts';
 import { parsed } from '../format/damage.ts';
 import { GzipStream } from '../format/gzip-stream.ts';
 import { readSafetensors } from '../format/safetensors.ts';
@@ -7,7 +8,6 @@ import { TorchStream } from '../format/torch-stream.ts';
 import { readTorchZip } from '../format/torch-zip.ts';
 import type { FileReader, ReadableFile } from '../host/host.ts';
 import { listedOrNull } from './listed.ts';
-import type { Codec } from './store.ts';
 
 /** Folders listed below the first one, spread over all there are. */
 const FOLDERS_LOOKED_AT = 16;

@@ -20,9 +20,11 @@ export interface Pattern {
   /** Whether a folder may hold such files, or folders with them. */
   matchFolder(path: string): PatternFields | null;
   /** The path with the fields filled in; a field that is not given stays `*`. */
-  render(values: { readonly [K in Field]?: number }): string;
-  renderFolder(values: { readonly [K in Field]?: number }): string;
+  render(values: PatternValues): string;
+  renderFolder(values: PatternValues): string;
 }
+
+type PatternValues = { readonly [K in Field]?: number | string };
 
 type Part = string | { readonly field: Field; readonly digits: number };
 
@@ -101,7 +103,7 @@ function patternOf(text: string, parts: readonly (readonly Part[])[], fields: Re
     const groups = expression?.exec(path);
     return groups == null ? null : { ...groups.groups };
   };
-  const render = (count: number, values: { readonly [K in Field]?: number }): string =>
+  const render = (count: number, values: PatternValues): string =>
     parts
       .slice(0, count)
       .map((segment) => segment.map((part) => filled(part, values)).join(''))
@@ -118,7 +120,7 @@ function patternOf(text: string, parts: readonly (readonly Part[])[], fields: Re
   };
 }
 
-function filled(part: Part, values: { readonly [K in Field]?: number }): string {
+function filled(part: Part, values: PatternValues): string {
   if (typeof part === 'string') return part;
   const value = values[part.field];
   return value === undefined ? '*' : String(value).padStart(part.digits, '0');

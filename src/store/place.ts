@@ -36,6 +36,8 @@ export interface Placed {
   readonly inferred: number;
   /** Second files of a row. */
   readonly copies: readonly string[];
+  /** The file of each row that has one. */
+  readonly paths: ReadonlyMap<number, string>;
   /** Files of which nothing tells the row. They are listed with what is no row's file. */
   readonly homeless: readonly string[];
 }
@@ -52,7 +54,7 @@ export async function placeFiles(
   rows: RowsToPlace | null,
   signal?: AbortSignal,
 ): Promise<Placed> {
-  if (layout.located) return { layout, by: 'name', files: 0, told: 0, inferred: 0, copies: [], homeless: [] };
+  if (layout.located) return { layout, by: 'name', files: 0, told: 0, inferred: 0, copies: [], paths: new Map(), homeless: [] };
   const found = await unplacedFiles(files, folder, layout, signal);
   if (layout.numbering === 'row' && numbersAreRows(found)) return byName(layout, found);
   return rows === null ? byOrder(layout, found) : byContent(files, folder, layout, found, rows, signal);
@@ -208,6 +210,7 @@ function placed(
     told: paths.size - rest.inferred,
     inferred: rest.inferred,
     copies: [...rest.copies.keys()],
+    paths,
     homeless,
   };
 }

@@ -20,6 +20,7 @@ class SafetensorsSample implements StoredSample {
   readonly stat: FileStat;
   readonly source: RandomAccess;
   readonly tensors: ReadonlyMap<string, TensorInfo>;
+  readonly values: StoredSample['values'] = new Map();
   readonly provable = false;
   readonly records: StoredSample['records'] = [];
   readonly #file: ReadableFile;

@@ -1,8 +1,11 @@
 import type { RandomAccess } from '../core/random-access.ts';
 import type { IndexRange } from '../core/ranges.ts';
+import type { Codec, StatesDtype } from '../core/run-layout.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { Damage, Parsed, TensorInfo, TensorSource, WrittenFile } from '../format/tensors.ts';
+import type { Damage, Parsed, TensorInfo, TensorSource, TextEntry, WrittenFile } from '../format/tensors.ts';
+import type { PlainValue } from '../format/torch-tensors.ts';
 import type { FileStat } from '../host/host.ts';
+import type { Form } from './form.ts';
 
 /** What is known of a row's tensors beforehand; null where nothing is. */
 export interface ExpectedShape {
@@ -11,20 +14,16 @@ export interface ExpectedShape {
   readonly auxiliaryLayers: number | null;
 }
 
-/** One sample ready to be written: ids, mask, and its states in pieces (bf16, row-major). */
+/** One sample ready to be written: ids, mask, and its states in pieces, row-major. */
 export interface SampleStates {
   readonly inputIds: Uint32Array;
   readonly lossMask: Uint8Array;
   readonly width: number;
   readonly auxiliaryLayers: number;
-  /** [tokens, auxiliaryLayers * width] */
-  auxiliary(): AsyncIterable<Uint8Array>;
-  /** [tokens, width], in the norm that the run's record states */
-  last(): AsyncIterable<Uint8Array>;
+  readonly dtype: StatesDtype;
+  /** [tokens, (end - first) * width]: auxiliary layers from 0, and behind them the last state, in the norm that the run's record states. */
+  slots(first: number, end: number): AsyncIterable<Uint8Array>;
 }
-
-/** The container that a layout's files are in; `torch-gzip` is a torch zip inside one gzip stream. */
-export type Codec = 'torch-zip' | 'torch-gzip' | 'safetensors';
 
 /**
  * What the number in a file's name counts: the dataset's rows; the files of one writer (a rank or a GPU, so that the
@@ -40,6 +39,8 @@ export interface Layout {
   readonly pattern: string;
   /** Rows a folder; 0 where folders have no size of their own: one flat folder, or folders by writer. */
   readonly groupSize: number;
+  /** Folders that hold other ranges than `groupSize` gives, ascending. */
+  readonly ranges: readonly IndexRange[];
   readonly numbering: Numbering;
   /**
    * Whether an index alone says where its file is. Where it does not (folders of free names, numbers that are no rows) `parse`
@@ -54,6 +55,8 @@ export interface Layout {
   folderFits?(path: string): boolean;
   /** What a name in that folder is: a row's file, one of our temporaries, or neither. */
   parse(folder: string, name: string): ParsedName;
+  /** The tensors of its files. */
+  readonly form: Form;
   /** Which tensor holds the token ids (`input_ids`) and which the states. */
   readonly idsTensor: string;
   readonly maskTensor: string | null;
@@ -62,6 +65,8 @@ export interface Layout {
   misfit(tensors: ReadonlyMap<string, TensorInfo>, expected: ExpectedShape): string | null;
   /** The tensors of a new file, in the order in which they are written. */
   tensorsOf(sample: SampleStates): readonly TensorSource[];
+  /** What stands beside the tensors in a new file of that row. */
+  textsOf(index: number): readonly TextEntry[];
 }
 
 export type ParsedName =
@@ -84,6 +89,8 @@ export interface StoredSample {
   readonly source: RandomAccess;
   /** Names, dtypes and shapes are final; offsets of a gzip-wrapped file are only known once `checkBytes` has run. */
   readonly tensors: ReadonlyMap<string, TensorInfo>;
+  /** What stands beside the tensors; empty where the container has no place for it. */
+  readonly values: ReadonlyMap<string, PlainValue>;
   /** False when the writer switched checksums off: nothing in the file can prove its bytes. */
   readonly provable: boolean;
   /** CRC-32 of each record in file order, as stored; none where the container has none at hand. */

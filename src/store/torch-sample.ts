@@ -19,6 +19,7 @@ class TorchSample implements StoredSample {
   readonly stat: FileStat;
   readonly source: RandomAccess;
   readonly tensors: ReadonlyMap<string, TensorInfo>;
+  readonly values: StoredSample['values'];
   readonly provable: boolean;
   readonly records: StoredSample['records'];
   readonly #file: ReadableFile;
@@ -34,6 +35,7 @@ class TorchSample implements StoredSample {
     this.stat = file.stat;
     this.source = file;
     this.tensors = zip.tensors;
+    this.values = zip.values;
     this.provable = zip.crcComputed;
     this.records = zip.records;
   }

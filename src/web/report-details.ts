@@ -183,7 +183,7 @@ function facts(report: Report): string {
       'Dataset',
       dataset === null
         ? 'none given, none remembered: how many rows there should be is not known'
-        : `${pathHtml(dataset.path)}, ${many(dataset.rows, 'row')}, fingerprint <code>${escapeHtml(dataset.identity)}</code>`,
+        : `${pathHtml(dataset.path)}, ${many(dataset.rows, 'row')}, ${dataset.identity === null ? 'counted only' : `fingerprint <code>${escapeHtml(dataset.identity)}</code>`}`,
     ],
     ['Run', run === null ? 'no record of a run here' : `<code>${escapeHtml(run.id)}</code>, since ${moment(run.createdAt)}`],
     ['Layout', `${escapeHtml(layout.name)}: ${pathHtml(layout.pattern)}, ${perFolder(layout.groupSize)}, ${escapeHtml(layout.codec)}`],

@@ -17,6 +17,7 @@ function report(name: string, more: Partial<Report> = {}): Report {
     suspect: [],
     layout: { name: 'specforge', pattern: 'rows_{from}-{to}/data_{index}.ckpt', codec: 'torch-zip', groupSize: 5 },
     dataset: { path: `/data/${name}.jsonl`, rows: 10, identity: 'ab'.repeat(32) },
+    told: ['--dataset', `/data/${name}.jsonl`],
     run: null,
     totals: { ...counts, rows: 10, files: 7, bytes: 7_000_000 },
     missing: { 'never-started': 2, 'in-flight': 0, failed: 1, lost: 0, accepted: 0 },
@@ -197,7 +198,7 @@ describe('the report page', () => {
       folders,
       suspect: holes,
       levels: [{ level: 'content', ranges: lost }],
-      extras: Array.from({ length: 10_000 }, (_, at) => ({ path: `t/${at}.tmp`, kind: 'temp' as const, bytes: at })),
+      extras: Array.from({ length: 10_000 }, (_, at) => ({ path: `t/${at}.tmp`, kind: 'temp' as const, bytes: at, reclaimableBytes: at })),
       verdicts: [
         { verdict: 'sound', reason: 'checked', ranges: holes, count: 900_000 },
         { verdict: 'missing', reason: 'failed', ranges: lost, count: 100_000 },

@@ -70,8 +70,12 @@ describe('adopt', () => {
     const asked = await tidemark(['adopt', folder, ...engineFlags]);
     expect(asked.code).toBe(4);
     expect(asked.stderr).toContain('8 sound files');
+    expect(asked.stdout).toMatch(/next: tidemark adopt .* --layers 2,4,5 --yes/);
+    const unnamed = await tidemark(['adopt', folder, ...engineFlags, '--yes']);
+    expect(unnamed.code).toBe(4);
+    expect(unnamed.stderr).toContain('which layers the files hold cannot be inferred, and was not named: --layers');
     expect(readdirSync(folder)).not.toContain('.tidemark');
-    const adopted = await tidemark(['adopt', folder, ...engineFlags, '--yes']);
+    const adopted = await tidemark(['adopt', folder, ...engineFlags, '--layers', '2,4,5', '--yes']);
     expect(adopted.code, adopted.stderr).toBe(3);
     expect(files(folder)).toEqual(before);
     const report = JSON.parse((await tidemark(['assess', folder, '--json'])).stdout) as Report;

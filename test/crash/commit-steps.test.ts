@@ -109,6 +109,8 @@ async function start(host: Host, inFlight: number, seen: Set<number>): Promise<E
       dataset,
       store: createStore(host, FOLDER, layout, { fileMode: 0o644 }),
       norm: null,
+      lastState: 'post-norm',
+      dtype: 'BF16',
       segment: 's',
       now: () => host.clock.now(),
       engines: [engine],

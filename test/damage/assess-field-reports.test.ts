@@ -98,16 +98,16 @@ describe('the size is right and the data is not there [P29]', () => {
         const ids = idsOf(row, 200);
         builder.add(rowIdentity(ids, new Uint8Array(200).fill(1)));
         const states = (layers: number) =>
-          async function* () {
+          (async function* () {
             yield new Uint8Array(new Uint16Array(200 * 64 * layers).fill(0x3f80).buffer);
-          };
+          })();
         const sample = {
           inputIds: ids,
           lossMask: new Uint8Array(200).fill(1),
           width: 64,
           auxiliaryLayers: 3,
-          auxiliary: states(3),
-          last: states(1),
+          dtype: 'BF16' as const,
+          slots: (first: number, end: number) => states(end - first),
         };
         await store.publish({ index: row, tensors: layout.tensorsOf(sample), lease: 1, attempt: 1 });
       }

@@ -45,8 +45,8 @@ export async function treeOf(files: Iterable<TreeFile>): Promise<MemoryHost> {
       lossMask: new Uint8Array(ids.length).fill(1),
       width,
       auxiliaryLayers: 3,
-      auxiliary: states(3),
-      last: states(1),
+      dtype: 'BF16' as const,
+      slots: (first: number, end: number) => states(end - first)(),
     };
     const tensors = layout.tensorsOf(sample).filter((tensor) => !withoutIds || tensor.name !== layout.idsTensor);
     await store.publish({ index: number, tensors, lease: 1, attempt: 1 });

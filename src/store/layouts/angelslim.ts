@@ -11,6 +11,7 @@ export const angelSlim: Family = {
   extensions: ['ckpt'],
   numbering: 'local',
   groupSize: 5000,
+  lastState: 'post-norm',
   form: [
     { name: 'input_ids', role: 'ids', axes: ['1', 'tokens'] },
     { name: 'loss_mask', role: 'mask', axes: ['1', 'tokens'] },

@@ -10,6 +10,7 @@ export const eagle: Family = {
   extensions: ['ckpt'],
   numbering: 'local',
   groupSize: 2000,
+  lastState: 'post-norm',
   form: [
     { name: 'input_ids', role: 'ids', axes: ['tokens'] },
     { name: 'loss_mask', role: 'mask', axes: ['tokens'] },

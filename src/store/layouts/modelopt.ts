@@ -2,7 +2,8 @@ import type { Family } from '../family.ts';
 
 /**
  * NVIDIA Model-Optimizer (a2fbac7bad8a): `<conversation_id>.pt`, where the id is the dataset's own and no row number. Here
- * `hidden_states` [T, H] is the last state and `aux_hidden_states` [T, 3H] the others; the vLLM dump may lack the mask.
+ * `hidden_states` [T, H] is the last state and `aux_hidden_states` [T, 3H] the others; the vLLM dump may lack the mask. Its Hugging
+ * Face dump leaves the last state behind the norm, its vLLM dump before it.
  */
 export const modelOpt: Family = {
   name: 'modelopt',
@@ -10,6 +11,7 @@ export const modelOpt: Family = {
   extensions: ['pt'],
   numbering: 'none',
   groupSize: 2000,
+  lastState: null,
   form: [
     { name: 'input_ids', role: 'ids', axes: ['tokens'] },
     { name: 'loss_mask', role: 'mask', axes: ['tokens'], optional: true },

@@ -1,8 +1,7 @@
 import { assert } from '../../core/assert.ts';
-import type { TensorSource } from '../../format/tensors.ts';
 import type { Family } from '../family.ts';
 import { formulaLayout } from '../layout.ts';
-import type { Layout, SampleStates } from '../store.ts';
+import type { Layout } from '../store.ts';
 
 export interface SpecForgeOptions {
   readonly extension: 'ckpt' | 'pt';
@@ -16,6 +15,7 @@ const COMMON = {
   extensions: ['ckpt', 'ckpt.gz', 'pt', 'pt.gz'],
   numbering: 'row',
   groupSize: 2000,
+  lastState: 'post-norm',
 } as const;
 
 const IDS_AND_MASK = [
@@ -24,7 +24,7 @@ const IDS_AND_MASK = [
 ] as const;
 
 /**
- * EAGLE-3: `rows_A-B/data_I.ckpt`, a torch zip of a flat dict `input_ids` [T] int64, `loss_mask` [T] int64, `hidden_state`
+ * EAGLE-3, in the order of SpecForge's own dict, so that our files are byte for byte what its `torch.save` would write: `rows_A-B/data_I.ckpt`, a torch zip of a flat dict `input_ids` [T] int64, `loss_mask` [T] int64, `hidden_state`
  * [1, T, H] after the final norm, `aux_hidden_state` [1, T, 3H]. Its own files carry the right padding of their
  * batch, so a file may hold more tokens than its row (pad id 0, mask 0); ids decide, not lengths.
  */
@@ -36,7 +36,6 @@ export const specForge: Family = {
     { name: 'hidden_state', role: 'last', axes: ['1', 'tokens', 'width'] },
     { name: 'aux_hidden_state', role: 'auxiliary', axes: ['1', 'tokens', 'layers x width'] },
   ],
-  tensorsOf,
 };
 
 /** DFlash and Domino: `hidden_states` [1, T, n·H] are the auxiliary layers; there is no last state. */
@@ -53,30 +52,9 @@ export const specForgeDspark: Family = {
   form: [...specForgeDflash.form, { name: 'target_last_hidden_states', role: 'last', axes: ['1', 'tokens', 'width'] }],
 };
 
-/** The layout that tidemark writes. */
+/** The layout that tidemark begins runs in. */
 export function specForgeLayout(options: SpecForgeOptions): Layout {
   const { extension, groupSize } = options;
   assert(groupSize > 0, 'a group holds at least one row');
   return formulaLayout(specForge, { pattern: `rows_{from}-{to}/data_{index}.${extension}`, codec: 'torch-zip', groupSize });
-}
-
-/** In the order of SpecForge's own dict, so that the files are byte for byte what its `torch.save` would write. */
-function tensorsOf(sample: SampleStates): TensorSource[] {
-  const tokens = sample.inputIds.length;
-  return [
-    { name: 'input_ids', dtype: 'I64', shape: [tokens], pieces: () => [int64Bytes(sample.inputIds)] },
-    { name: 'loss_mask', dtype: 'I64', shape: [tokens], pieces: () => [int64Bytes(sample.lossMask)] },
-    { name: 'hidden_state', dtype: 'BF16', shape: [1, tokens, sample.width], pieces: () => sample.last() },
-    {
-      name: 'aux_hidden_state',
-      dtype: 'BF16',
-      shape: [1, tokens, sample.auxiliaryLayers * sample.width],
-      pieces: () => sample.auxiliary(),
-    },
-  ];
-}
-
-function int64Bytes(values: Uint32Array | Uint8Array): Uint8Array {
-  const wide = BigInt64Array.from(values, BigInt);
-  return new Uint8Array(wide.buffer);
 }

@@ -11,6 +11,7 @@ export const speculators: Family = {
   extensions: ['safetensors'],
   numbering: 'row',
   groupSize: 2000,
+  lastState: 'pre-norm',
   form: [
     { name: 'token_ids', role: 'ids', axes: ['tokens'] },
     { name: 'hidden_states', role: 'all', axes: ['tokens', 'layers', 'width'] },
@@ -25,7 +26,7 @@ export const vllmConnector: Family = {
   numbering: 'none',
 };
 
-const OLDER = { patterns: ['data_{index}', '{index}'], extensions: ['pt'], numbering: 'row', groupSize: 2000 } as const;
+const OLDER = { patterns: ['data_{index}', '{index}'], extensions: ['pt'], numbering: 'row', groupSize: 2000, lastState: null } as const;
 
 /**
  * speculators' older files, one `.pt` a sample: "v0" has `hidden_state` [T, n·H] and mostly `target` [T, H]
