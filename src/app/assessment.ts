@@ -23,10 +23,12 @@ import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
+import { openProofs } from './proofs.ts';
 import { type Readers, startReaders } from './readers.ts';
 import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
 import { openRunLayout } from './run-layout.ts';
+import { throttled } from './throttled.ts';
 
 export { exitOf } from '../recover/planner.ts';
 
@@ -42,8 +44,12 @@ export interface AssessmentOptions {
   readonly log?: string | null;
   /** Samples a second that the operator expects. */
   readonly rate?: number | null;
-  /** `off`: the dataset is scanned anew, and nothing of that is kept. */
+  /** `off`: dataset and files are read anew, and nothing of that is kept. Default `use`. */
   readonly cache?: RowIndexOptions['cache'] | undefined;
+  /** Read every file to `level` since the scrub began, which goes on with one that was stopped. Default: what was ever proved and did not change counts. */
+  readonly scrub?: boolean;
+  /** Bytes a second that files are read at, at most. Default null: as fast as they come. */
+  readonly throttle?: number | null;
   readonly cwd: string;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
@@ -96,6 +102,9 @@ async function assessThrough(host: ReadingHost, folder: string, options: Assessm
       // What cannot be compared is not claimed to have been.
       level: counted !== null && options.level === 'identity' ? 'structure' : options.level,
       counted,
+      cache: options.cache ?? 'use',
+      scrub: options.scrub === true,
+      throttle: options.throttle ?? null,
       told: ledger === null ? toldIn(options) : [],
       retryFailed: false,
       lostRun: lost,
@@ -162,16 +171,33 @@ interface Looking
   > {
   readonly dataset: AssessDeps['dataset'];
   readonly retryFailed: boolean;
+  readonly cache?: 'use' | 'off';
+  readonly scrub?: boolean;
+  readonly throttle?: number | null;
 }
 
 async function assessWith(host: ReadingHost, root: string, ledger: LedgerReader | null, layout: Layout, looking: Looking): Promise<Report> {
-  const { dataset, retryFailed, ...options } = looking;
+  const { dataset, retryFailed, cache = 'use', scrub = false, throttle = null, ...options } = looking;
   const { files, machine, clock, readers } = host;
   const store = createStoreReader(files, root, layout);
-  return assessFolder(
-    { files, machine, clock, store, prober: readers?.prober(store) ?? null, ledger, dataset },
-    { ...options, plan: (facts) => planOf(facts, { retryFailed }), staged: await stagedOrphans(host, ledger, options.ownLease ?? null) },
-  );
+  const proofs =
+    readers === null ? null : await openProofs(host.direct, root, layout, { cache, ...(scrub ? { scrub: options.level } : {}) });
+  const direct = readers?.prober(store) ?? null;
+  const paced = direct === null || throttle === null ? direct : throttled(direct, throttle, clock);
+  const prober = proofs === null || paced === null ? paced : proofs.remembering(paced);
+  let finished = false;
+  try {
+    const report = await assessFolder(
+      { files, machine, clock, store, prober, ledger, dataset },
+      { ...options, plan: (facts) => planOf(facts, { retryFailed }), staged: await stagedOrphans(host, ledger, options.ownLease ?? null) },
+    );
+    finished = true;
+    const reused = proofs?.reused ?? { files: 0, sinceMs: 0 };
+    return reused.files === 0 ? report : { ...report, remembered: { files: reused.files, since: new Date(reused.sinceMs).toISOString() } };
+  } finally {
+    // Also of one that was stopped: the next goes on from there.
+    await proofs?.keep(finished && scrub);
+  }
 }
 
 /** What this assessment was told, for the commands that it prints: paths as they are from everywhere. */

@@ -1,5 +1,6 @@
 import { TidemarkError } from '../core/errors.ts';
 import { type IndexRange, mergeRanges } from '../core/ranges.ts';
+import { parseBytes } from './config-units.ts';
 
 /** Rows as people write them: `4711,6802-6810`, both ends included. @throws TidemarkError `usage` */
 export function parseRanges(text: string): IndexRange[] {
@@ -22,4 +23,11 @@ export function positiveNumber(flag: string, text: string): number {
   const value = /^\d{1,9}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN;
   if (value > 0) return value;
   throw new TidemarkError('usage', `${flag} must be a number above zero, not ${JSON.stringify(text)}`, { hint: 'give it as 1.09' });
+}
+
+/** `200MB` or `200MB/s`: bytes a second. @throws TidemarkError `usage` */
+export function sizePerSecond(flag: string, text: string): number {
+  const bytes = parseBytes(text.replace(/\/s$/, ''));
+  if (bytes !== null && bytes > 0) return bytes;
+  throw new TidemarkError('usage', `${flag} ${JSON.stringify(text)} is no size a second`, { hint: `for example ${flag} 200MB` });
 }

@@ -120,11 +120,11 @@ class FolderProofs implements Proofs {
     options: Parameters<Prober['probe']>[2],
   ): Promise<ProbeTask[]> {
     const unread: ProbeTask[] = [];
-    const known = new Map<number, { readonly task: ProbeTask; readonly probe: FileProbe }>();
+    const known = new Map<number, { readonly task: ProbeTask; readonly probe: FileProbe; readonly madeMs: number }>();
     for (const task of tasks) {
-      const probe = this.#table.find(task.row, task.path, level, this.#sinceMs);
-      if (probe === null) unread.push(task);
-      else known.set(task.row, { task, probe });
+      const found = this.#table.find(task.row, task.path, level, this.#sinceMs);
+      if (found === null) unread.push(task);
+      else known.set(task.row, { task, ...found });
     }
     await prober.probe(
       [...known.values()].map(({ task }) => task),
@@ -137,6 +137,7 @@ class FolderProofs implements Proofs {
           if (looked.stat === null || entry.probe.stat === null || !sameFile(looked.stat, entry.probe.stat)) unread.push(entry.task);
           else {
             this.reused.files += 1;
+            this.reused.sinceMs = Math.min(this.reused.sinceMs, entry.madeMs);
             options.onProbe(row, entry.probe);
           }
         },

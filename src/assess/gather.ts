@@ -238,6 +238,7 @@ async function readRows(deps: AssessDeps, options: GatherOptions, reading: RowRe
         takeProbe(reading, row, probe, state?.rows.get(row));
         if (columns.modifiedMs[row] !== 0) present[row] = 1;
         done += 1;
+        options.onProgress?.(done, pass.total);
       },
     });
     // One shard's files are read while the records of the next are; the shards' notes are taken in order.

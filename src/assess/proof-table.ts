@@ -60,14 +60,15 @@ export class ProofTable {
   }
 
   /** What is known of a file at least to a level; null where nothing is, or it is older than `sinceMs`. */
-  find(file: number, path: string, level: Level, sinceMs = 0): FileProbe | null {
+  find(file: number, path: string, level: Level, sinceMs = 0): { readonly probe: FileProbe; readonly madeMs: number } | null {
     const at = file * RECORD_BYTES;
     if (at >= this.#records.length) return null;
     const known = LEVELS[this.#view.getUint8(at + PROBE_BYTES + 4) - 1];
     if (known === undefined || !levelAtLeast(known, level)) return null;
-    if (this.#view.getFloat64(at + PROBE_BYTES + 8, true) < sinceMs) return null;
+    const madeMs = this.#view.getFloat64(at + PROBE_BYTES + 8, true);
+    if (madeMs < sinceMs) return null;
     if (this.#view.getUint32(at + PROBE_BYTES, true) !== pathSum(path)) return null;
-    return readProbe(this.#view, at, this.#words.words);
+    return { probe: readProbe(this.#view, at, this.#words.words), madeMs };
   }
 
   /** Only what is plain and sound is remembered: anything else is worth another look each time. */

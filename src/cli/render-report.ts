@@ -161,6 +161,10 @@ function aside(report: Report, colors: Colors): string[] {
     parts.push(
       `${counted(totals.rows, 'row')} in ${visible(dataset.path)}${dataset.identity === null ? ', counted and not compared' : ''}`,
     );
+  if (report.remembered !== undefined)
+    parts.push(
+      `${counted(report.remembered.files, 'file')} unchanged since they were read on ${report.remembered.since} and not read again (--no-cache reads all)`,
+    );
   if (report.placement !== null) parts.push('rows counted by content: the numbers of the files are not row numbers');
   if (report.frontiers.length > 1) {
     const named = report.frontiers.slice(0, 4).map((frontier) => `${frontier.next} of ${frontier.from}-${frontier.to - 1}`);

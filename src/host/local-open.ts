@@ -18,14 +18,22 @@ export function statOf(stats: BigIntStats | Stats): FileStat {
   return statOfBigInts(stats as BigIntStats);
 }
 
+/** In the steps in which Node makes a number of seconds and nanoseconds, so that both kinds of stat give the same one. */
+function msOf(ns: bigint): number {
+  return Number(ns / 1_000_000_000n) * 1000 + Number(ns % 1_000_000_000n) / 1_000_000;
+}
+
+function toMicroseconds(ms: number): number {
+  return Math.floor(ms * 1000) / 1000;
+}
+
 function statOfNumbers(stats: Stats): FileStat {
   return {
     kind: kindOf(stats),
     bytes: stats.size,
     allocatedBytes: stats.blocks * 512,
-    // To the microsecond, as with big numbers.
-    modifiedMs: Math.floor(stats.mtimeMs * 1000) / 1000,
-    changedMs: Math.floor(stats.ctimeMs * 1000) / 1000,
+    modifiedMs: toMicroseconds(stats.mtimeMs),
+    changedMs: toMicroseconds(stats.ctimeMs),
     mode: stats.mode & 0o7777,
     links: stats.nlink,
     device: String(stats.dev),
@@ -38,8 +46,8 @@ function statOfBigInts(stats: BigIntStats): FileStat {
     kind: kindOf(stats),
     bytes: Number(stats.size),
     allocatedBytes: Number(stats.blocks) * 512,
-    modifiedMs: Number(stats.mtimeNs / 1000n) / 1000,
-    changedMs: Number(stats.ctimeNs / 1000n) / 1000,
+    modifiedMs: toMicroseconds(msOf(stats.mtimeNs)),
+    changedMs: toMicroseconds(msOf(stats.ctimeNs)),
     mode: Number(stats.mode & 0o7777n),
     links: Number(stats.nlink),
     device: String(stats.dev),

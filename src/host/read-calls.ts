@@ -36,7 +36,7 @@ export interface ReadCalls {
   read(fd: number, into: Uint8Array, at: number, length: number, position: number): Promise<number>;
   close(fd: number): Promise<void>;
   list(path: string): Promise<RawEntry[]>;
-  lstat(path: string): Promise<BigIntStats>;
+  lstat(path: string): Promise<BigIntStats | Stats>;
   realPath(path: string): Promise<string>;
   space(path: string): Promise<StatsFsBase<bigint>>;
   /** Memory for one read, not zeroed. */
@@ -72,9 +72,8 @@ export const threadedCalls: ReadCalls = {
 };
 
 /** Numbers are several times cheaper than big ones, and an inode number seldom needs those. */
-function statOfFd(fd: number): Stats | BigIntStats {
-  const stats = fstatSync(fd);
-  return Number.isSafeInteger(stats.ino) && Number.isSafeInteger(stats.dev) ? stats : fstatSync(fd, { bigint: true });
+function exact(stats: Stats): Stats | null {
+  return Number.isSafeInteger(stats.ino) && Number.isSafeInteger(stats.dev) ? stats : null;
 }
 
 /** Reads of at most this much are headers and ids, which a parser holds on to until its file is closed. */
@@ -106,11 +105,11 @@ export function blockingCalls(): ReadCalls {
   };
   return {
     open: async (path, flags) => openSync(path, flags),
-    fstat: async (fd) => statOfFd(fd),
+    fstat: async (fd) => exact(fstatSync(fd)) ?? fstatSync(fd, { bigint: true }),
     read: async (fd, into, at, length, position) => readSync(fd, into, at, length, position),
     close: async (fd) => closeSync(fd),
     list: async (path) => readdirSync(path, { withFileTypes: true, encoding: 'buffer' }) as unknown as RawEntry[],
-    lstat: async (path) => lstatSync(path, { bigint: true }),
+    lstat: async (path) => exact(lstatSync(path)) ?? lstatSync(path, { bigint: true }),
     realPath: async (path) => realpathSync.native(path),
     space: async (path) => statfsSync(path, { bigint: true }),
     allocate,
