@@ -1,7 +1,8 @@
 import type { Host } from '../app/host.ts';
 import { counted, formatCount, formatSeconds } from '../core/units.ts';
 
-/** A line each so often, so that a log of hours stays short. */
+/** The first line soon, then one each so often, so that a log of hours stays short. */
+const FIRST_LINE_MS = 1000;
 const LINE_MS = 10_000;
 
 /** How far a scrub is, on stderr, in plain lines: it may run for hours under another program. */
@@ -17,7 +18,7 @@ export class ScrubProgress {
     this.#host = host;
     this.#stream = stream;
     this.#beganMs = host.clock.monotonicMs();
-    this.#saidMs = this.#beganMs;
+    this.#saidMs = this.#beganMs + FIRST_LINE_MS - LINE_MS;
   }
 
   at(done: number, total: number): void {
