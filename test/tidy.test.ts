@@ -18,7 +18,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   serve: ['core', 'format', 'host/host.ts'],
   extract: ['core', 'format', 'host/host.ts', 'dataset/dataset.ts', 'engine/engine.ts', 'store/store.ts', 'ledger/ledger.ts'],
   generate: ['core', 'format', 'host/host.ts', 'dataset/dataset.ts', 'engine/engine.ts', 'store/store.ts', 'ledger/ledger.ts'],
-  assess: ['core'],
+  // A checksum is a total function.
+  assess: ['core', 'format/crc32.ts'],
   recover: ['core', 'extract', 'store/store.ts', 'ledger/ledger.ts'],
   app: ['core', 'host', 'format', 'dataset', 'engine', 'ledger', 'store', 'serve', 'extract', 'generate', 'assess', 'recover'],
   cli: ['core', 'app', 'web'],

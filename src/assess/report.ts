@@ -59,6 +59,7 @@ export function reportOf(parts: ReportParts): Report {
     folders: folderAccounts(gathered, judged),
     extras: gathered.extras,
     running: runningOf(gathered),
+    remembered: null,
     segments: (gathered.ledger?.segments ?? []).map(({ id, state }) => ({
       id,
       state,

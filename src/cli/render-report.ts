@@ -161,7 +161,7 @@ function aside(report: Report, colors: Colors): string[] {
     parts.push(
       `${counted(totals.rows, 'row')} in ${visible(dataset.path)}${dataset.identity === null ? ', counted and not compared' : ''}`,
     );
-  if (report.remembered !== undefined)
+  if (report.remembered !== null)
     parts.push(
       `${counted(report.remembered.files, 'file')} unchanged since they were read on ${report.remembered.since} and not read again (--no-cache reads all)`,
     );

@@ -61,7 +61,7 @@ export const reportSchema = object({
   folders: z.array(object({ path: z.string(), from: index, to: index, files: count, counts })),
   extras: z.array(object({ path: z.string(), kind: z.string(), bytes, reclaimableBytes: bytes })),
   running: object({ process: z.string(), host: z.string(), since: moment }).nullable(),
-  remembered: object({ files: z.int().nonnegative(), since: z.string() }).exactOptional(),
+  remembered: object({ files: count, since: moment }).nullable(),
   segments: z.array(object({ id: z.string(), ranges, state: z.record(z.string(), z.string()) })),
   crash: object({
     lastWrite: sourced(moment).nullable(),

@@ -132,8 +132,8 @@ export interface Report {
   readonly suspect: readonly IndexRange[];
   readonly layout: { readonly name: string; readonly pattern: string; readonly codec: string; readonly groupSize: number };
   /** `identity` is null where the rows were counted and not compared: conversations, and no tokenizer to turn them into ids. */
-  /** Files that were not read again, because they look as they did when they were; `since` is the time of the oldest such look. Absent where all were read. */
-  readonly remembered?: { readonly files: number; readonly since: string };
+  /** Files that were not read again, because they look as they did when they were; `since` is the time of the oldest such look. null where all were read. */
+  readonly remembered: { readonly files: number; readonly since: string } | null;
   readonly dataset: { readonly path: string; readonly rows: number; readonly identity: string | null } | null;
   /** Flags that a command on this folder needs beside its name: a run of ours remembers them, any other tree has to be told. */
   readonly told: readonly string[];

@@ -189,6 +189,8 @@ function facts(report: Report): string {
     ['Layout', `${escapeHtml(layout.name)}: ${pathHtml(layout.pattern)}, ${perFolder(layout.groupSize)}, ${escapeHtml(layout.codec)}`],
     ['Read', `every file to the level <i>${report.level}</i>`],
   ];
+  if (report.remembered !== null)
+    lines.push(['', `${many(report.remembered.files, 'file')} not read again: unchanged since ${moment(report.remembered.since)}`]);
   for (const { level, ranges } of report.levels)
     lines.push(['', `${many(countOf(ranges), 'row')} to <i>${level}</i>: ${rowsHtml(ranges, 40)}`]);
   const doubt = countOf(report.suspect);

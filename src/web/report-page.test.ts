@@ -43,6 +43,7 @@ function report(name: string, more: Partial<Report> = {}): Report {
     ],
     extras: [{ path: `rows_0-5/${name}`, kind: 'other', bytes: 12, reclaimableBytes: 4096 }],
     running: null,
+    remembered: { files: 3, since: '2026-03-14T06:00:00.000Z' },
     segments: [{ id: name, ranges: [[0, 3]], state: { [name]: name } }],
     crash: {
       lastWrite: { value: '2026-03-14T04:00:00.000Z', source: name },

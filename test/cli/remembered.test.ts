@@ -46,11 +46,11 @@ beforeAll(async () => {
 describe('what was proved is remembered', () => {
   it('and says the same without reading it again', async () => {
     const first = await report('assess');
-    expect(first.remembered).toBeUndefined();
+    expect(first.remembered).toBeNull();
     const second = await report('assess');
     expect(second.remembered?.files).toBe(second.totals.files);
     expect(account(second)).toEqual(account(first));
-    expect((await report('assess', '--no-cache')).remembered).toBeUndefined();
+    expect((await report('assess', '--no-cache')).remembered).toBeNull();
   });
 
   it('but not of a file whose bytes changed, though size and time are the old ones', async () => {
@@ -79,7 +79,7 @@ describe('what was proved is remembered', () => {
       bytes[Math.floor(bytes.length / 2)] = (bytes[Math.floor(bytes.length / 2)] ?? 0) ^ 1;
       await writeFile(join(folder, name), bytes);
     }
-    expect((await report('assess')).remembered).toBeUndefined();
+    expect((await report('assess')).remembered).toBeNull();
   });
 });
 
@@ -98,7 +98,7 @@ describe('verify', () => {
     expect(second.remembered?.files).toBeLessThan(second.totals.files);
     expect(second.levels.concat([{ level: second.level, ranges: [] }]).some((deep) => deep.level === 'checksum')).toBe(true);
     const third = await report('verify', '--level', 'checksum');
-    expect(third.remembered).toBeUndefined();
+    expect(third.remembered).toBeNull();
     expect(account(third)).toEqual(account(second));
   });
 
