@@ -45,12 +45,12 @@ globalThis.look = {
     return faint;
   },
 
-  /** What reaches out of a narrow screen, apart from what scrolls by itself. */
-  overflowing() {
+  /** What reaches out of a screen of this width, apart from what scrolls by itself. A phone zooms out instead, so innerWidth says nothing. */
+  overflowing(width) {
     const wide = [...document.querySelectorAll('body *')].filter(
-      (element) => element.closest('.scroll, .defs, .unseen, .skip') === null && element.getBoundingClientRect().right > innerWidth + 0.5,
+      (element) => element.closest('.scroll, .defs, .unseen, .skip') === null && element.getBoundingClientRect().right > width + 0.5,
     );
-    return { scrolls: document.scrollingElement.scrollWidth - innerWidth, wide: wide.map((element) => element.outerHTML.slice(0, 120)) };
+    return { scrolls: document.scrollingElement.scrollWidth - width, wide: wide.map((element) => element.outerHTML.slice(0, 120)) };
   },
 
   focused() {

@@ -65,7 +65,7 @@ describe('a million rows', () => {
       expect(await wordsOf(open.page.locator('tr:target'))).toContain('998000-999999');
       expectQuiet(open, made.path);
       await open.page.setViewportSize({ width: 320, height: 700 });
-      expect(await open.page.evaluate('look.overflowing()')).toEqual({ scrolls: 0, wide: [] });
+      expect(await open.page.evaluate('look.overflowing(320)')).toEqual({ scrolls: 0, wide: [] });
       await open.close();
     } finally {
       await scene.remove();
@@ -134,7 +134,7 @@ it('shows hostile names as text, and gives them back to a shell as they are', as
     }
     expect(shown.length).toBeGreaterThan(2);
     await page.setViewportSize({ width: 320, height: 700 });
-    expect(await page.evaluate('look.overflowing()')).toEqual({ scrolls: 0, wide: [] });
+    expect(await page.evaluate('look.overflowing(320)')).toEqual({ scrolls: 0, wide: [] });
     await open.close();
   } finally {
     await scene.remove();

@@ -182,7 +182,7 @@ describe('the page of a damaged tree', () => {
     expect((await rows.boundingBox())?.height).toBeGreaterThan(10);
     // The widest table fits on A4, too.
     await page.setViewportSize({ width: 718, height: 1000 });
-    expect(await page.evaluate('look.overflowing()')).toEqual({ scrolls: 0, wide: [] });
+    expect(await page.evaluate('look.overflowing(718)')).toEqual({ scrolls: 0, wide: [] });
     await page.setViewportSize({ width: 1280, height: 720 });
     await page.emulateMedia({ media: 'screen' });
     await fold.locator('summary').focus();
