@@ -136,7 +136,7 @@ describe('rates', () => {
     expect(report.pace?.stalls).toEqual([{ from: new Date(START + 49_000).toISOString(), to: new Date(START + 3_650_000).toISOString() }]);
     expect(find(report, 'TM-H17')?.title).toBe('the run stood still once, 1 h in all');
     const text = renderReport(report);
-    expect(text).toContain('50 s at 2.00/s (given with --rate)');
+    expect(text).toContain('50 s at 2/s (given with --rate)');
   });
 });
 

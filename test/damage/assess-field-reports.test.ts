@@ -75,7 +75,7 @@ describe('orphans of a dead run [P27]', () => {
       ['temp', 5000],
       ['temp', 7000],
     ]);
-    expect(find(report, 'TM-S12')?.title).toBe('2 orphan temporaries, 12.0 kB to reclaim');
+    expect(find(report, 'TM-S12')?.title).toBe('2 orphan temporaries, 16.4 kB to reclaim');
     const writersBelow: Machine['writersBelow'] = async () => ({
       known: true,
       value: [{ pid: 7, command: 'python3', path: `${at}/data_11.ckpt.tidemark-L2.1.tmp` }],
