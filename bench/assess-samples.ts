@@ -22,10 +22,10 @@ async function measureAll(place: string, name: string, rows: number): Promise<re
   const few = await assess(tenth, { level: 'identity', cache: join(place, 'cache-few') });
   const tree = await manySamples(place, rows);
   const many = await assess(tree, { level: 'identity', cache: join(place, 'cache-many') });
-  const again = await assess(tree, { level: 'identity', cache: join(place, 'cache-many') });
+  const again = await assess(tree, { level: 'identity', cache: join(place, 'cache-many'), again: true });
   await recordRun(tree);
   const own = await assess(tree, { level: 'identity', cache: join(place, 'cache-own'), dataset: null });
-  const ownAgain = await assess(tree, { level: 'identity', cache: join(place, 'cache-own'), dataset: null });
+  const ownAgain = await assess(tree, { level: 'identity', cache: join(place, 'cache-own'), dataset: null, again: true });
   const linear = {
     text: `at most ${LINEAR_MOST} x of a tenth of the samples`,
     holds: (value: number) => value <= LINEAR_MOST * few.seconds,

@@ -1,4 +1,5 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { CLI } from '../test/support/processes.ts';
 import type { Figure } from './measure.ts';
 import { type Cost, runTree } from './run-tree.ts';
@@ -32,11 +33,14 @@ export interface AssessRun {
   readonly cache: string;
   /** Default: the tree's own; null for a run of ours, which remembers its rows. */
   readonly dataset?: string | null;
+  /** Also what was proved of the files counts; default false: each run reads them. */
+  readonly again?: boolean;
 }
 
 /** Our own command over a tree, which must find every file of it sound: a bench over a broken tree measures something else. */
-export async function assess(tree: Tree, { level, cache, dataset = tree.dataset }: AssessRun): Promise<Cost> {
+export async function assess(tree: Tree, { level, cache, dataset = tree.dataset, again = false }: AssessRun): Promise<Cost> {
   mkdirSync(cache, { recursive: true });
+  if (!again) rmSync(join(cache, 'tidemark/proofs'), { recursive: true, force: true });
   const argv = [CLI, 'assess', tree.folder, '--level', level, '--json', ...(dataset === null ? [] : ['--dataset', dataset])];
   const cost = await runTree(process.execPath, argv, { env: { XDG_CACHE_HOME: cache }, keepOutput: true });
   const { totals, level: reached } = JSON.parse(cost.stdout) as { totals: { sound: number; files: number }; level: string };

@@ -15,7 +15,6 @@ const WORD_PROBES = 256;
 const WORD_MS = 50;
 /** While one file is read for longer, a word now and then says that bytes still come. */
 const READING_MS = 1000;
-const STATUS_BYTES_MOST = 16 * 1024;
 
 /**
  * The program of a reader process: it reads what it is asked to, with calls that block, and knows nothing of rows or runs. It may be
@@ -31,7 +30,7 @@ async function probes(question: ProbeQuestion, say: (word: ProbeWord) => void): 
   let words = new WordTable();
   let count = 0;
   let saidMs = clock.monotonicMs();
-  const waitsBefore = await waitsSoFar();
+  const beganMs = processorMs();
   const flush = (): void => {
     say({ count, plain: new Uint8Array(plain.buffer, 0, count * PROBE_BYTES), words: words.words, others });
     others = new Map();
@@ -54,14 +53,12 @@ async function probes(question: ProbeQuestion, say: (word: ProbeWord) => void): 
     if (question.each || count >= WORD_PROBES || clock.monotonicMs() - saidMs > WORD_MS) flush();
   }
   if (count > 0) flush();
-  say({ waits: (await waitsSoFar()) - waitsBefore });
+  say({ processorMs: processorMs() - beganMs });
 }
 
-/** Of the thread that reads; the engine's own helper threads wait all the time. 0 where the system does not count. */
-async function waitsSoFar(): Promise<number> {
-  const status = await files.readSmall(`/proc/self/task/${process.pid}/status`, STATUS_BYTES_MOST);
-  const count = status === null ? null : /^voluntary_ctxt_switches:\s*(\d+)$/m.exec(Buffer.from(status).toString('latin1'));
-  return Number(count?.[1] ?? 0);
+function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }
 
 /** The same files; each read that came is told. */

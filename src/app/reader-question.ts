@@ -31,6 +31,6 @@ export type ProbeWord =
       readonly words: readonly string[];
       readonly others: ReadonlyMap<number, FileProbe>;
     }
-  /** At the end: how often the process had to wait, which is for the disk (voluntary context switches). */
-  | { readonly waits: number }
+  /** At the end: the processor time that the question took. */
+  | { readonly processorMs: number }
   | 'reading';

@@ -4,7 +4,7 @@ import { PROBE_BYTES, readProbe } from '../assess/probe-bytes.ts';
 import { isTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { type Level, levelAtLeast } from '../core/verdict.ts';
 import { filesThroughHelpers } from '../host/file-calls.ts';
-import type { FileReader, Host } from '../host/host.ts';
+import type { Clock, FileReader, Host } from '../host/host.ts';
 import type { StoreReader } from '../store/store.ts';
 import { HelperPool } from './helper-pool.ts';
 import type { ProbeQuestion, ProbeWord } from './reader-question.ts';
@@ -27,7 +27,7 @@ export function startReaders(host: Host, silentMs = SILENT_MS): Readers | null {
   return {
     files: filesThroughHelpers(pool, silentMs),
     prober: (store) => ({
-      probe: (tasks, level, options) => new ProbeRun(pool, store, level, { ...options, silentMs }).run(tasks),
+      probe: (tasks, level, options) => new ProbeRun(pool, host.clock, store, level, { ...options, silentMs }).run(tasks),
     }),
     stop: () => pool.stop(),
   };
@@ -39,21 +39,21 @@ const SILENT_MS = 30_000;
 const SILENT_MOST = 3;
 /** So many helpers one after the other that ended by themselves are no fault of a file. */
 const GONE_MOST = 8;
-/** Files of one question; few where every byte is read, so that the helpers finish together. */
-const BATCH_FILES = 256;
-const BATCH_FILES_DEEP = 2;
-/** Where helpers wait for the disk, more of them find more to do. */
-const LANES_MOST = 16;
-/** Long sequential reads gain less by company. */
-const LANES_MOST_DEEP = 4;
-/** Waits a file that mean a disk and no cache. */
-const WAITS_A_FILE = 0.5;
+/** A question is worth about so much time: a short one costs more to ask than to answer, and after a long one the others wait for the last. */
+const BATCH_MS = 60;
+const BATCH_FILES_FIRST = 8;
+const BATCH_FILES_MOST = 512;
+/** Where a file takes so long and the helper does nothing meanwhile, it waits for a network: more of them wait side by side. */
+const DISTANT_MS_A_FILE = 3;
+const DISTANT_PROCESSOR_SHARE = 0.2;
+const LANES_MOST = 8;
 
 type ProbeOptions = Parameters<Prober['probe']>[2] & { readonly silentMs: number };
 
 /** One pass over many files. */
 class ProbeRun {
   readonly #pool: HelperPool;
+  readonly #clock: Clock;
   readonly #store: StoreReader;
   readonly #level: Level;
   readonly #options: ProbeOptions;
@@ -64,8 +64,9 @@ class ProbeRun {
   #gone = 0;
   #failure: { readonly error: unknown } | null = null;
 
-  constructor(pool: HelperPool, store: StoreReader, level: Level, options: ProbeOptions) {
+  constructor(pool: HelperPool, clock: Clock, store: StoreReader, level: Level, options: ProbeOptions) {
     this.#pool = pool;
+    this.#clock = clock;
     this.#store = store;
     this.#level = level;
     this.#options = options;
@@ -81,18 +82,18 @@ class ProbeRun {
 
   async #lane(): Promise<void> {
     const deep = levelAtLeast(this.#level, 'checksum');
-    const size = deep ? BATCH_FILES_DEEP : BATCH_FILES;
+    let size = BATCH_FILES_FIRST;
     try {
       while (this.#next < this.#tasks.length && this.#failure === null) {
         this.#options.signal?.throwIfAborted();
         const batch = this.#tasks.slice(this.#next, this.#next + size);
         this.#next += batch.length;
-        const waits = await this.#batch(batch);
-        if (
-          waits > batch.length * WAITS_A_FILE &&
-          this.#lanes.length < (deep ? LANES_MOST_DEEP : LANES_MOST) &&
-          this.#next < this.#tasks.length
-        ) {
+        const beganMs = this.#clock.monotonicMs();
+        const processorMs = await this.#batch(batch);
+        const tookMs = Math.max(1, this.#clock.monotonicMs() - beganMs);
+        size = Math.max(1, Math.min(BATCH_FILES_MOST, 2 * size, Math.round((size * BATCH_MS) / tookMs)));
+        const distant = tookMs > batch.length * DISTANT_MS_A_FILE && processorMs < tookMs * DISTANT_PROCESSOR_SHARE;
+        if (distant && !deep && this.#lanes.length < LANES_MOST && this.#next < this.#tasks.length) {
           this.#pool.grow();
           this.#lanes.push(this.#lane());
         }
@@ -102,15 +103,15 @@ class ProbeRun {
     }
   }
 
-  /** All files of a batch; gives how often the disk was waited for. A helper that is lost costs one file, found by asking one by one. */
+  /** All files of a batch; gives the processor time that it took. A helper that is lost costs one file, found by asking one by one. */
   async #batch(batch: readonly ProbeTask[]): Promise<number> {
-    let waits = 0;
+    let processorMs = 0;
     let done = 0;
     const onWord = (word: unknown): void => {
       if (word === 'reading') return;
       const said = word as Exclude<ProbeWord, 'reading'>;
-      if ('waits' in said) {
-        waits += said.waits;
+      if ('processorMs' in said) {
+        processorMs += said.processorMs;
         return;
       }
       const { count, plain, words, others } = said;
@@ -133,7 +134,7 @@ class ProbeRun {
         each = true;
       }
     }
-    return waits;
+    return processorMs;
   }
 
   /** A file at which a helper was lost while it was asked for alone. */
