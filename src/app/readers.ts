@@ -83,6 +83,7 @@ class ProbeRun {
   async #lane(): Promise<void> {
     const deep = levelAtLeast(this.#level, 'checksum');
     let size = BATCH_FILES_FIRST;
+    let questions = 0;
     try {
       while (this.#next < this.#tasks.length && this.#failure === null) {
         this.#options.signal?.throwIfAborted();
@@ -93,7 +94,9 @@ class ProbeRun {
         const tookMs = Math.max(1, this.#clock.monotonicMs() - beganMs);
         size = Math.max(1, Math.min(BATCH_FILES_MOST, 2 * size, Math.round((size * BATCH_MS) / tookMs)));
         const distant = tookMs > batch.length * DISTANT_MS_A_FILE && processorMs < tookMs * DISTANT_PROCESSOR_SHARE;
-        if (distant && !deep && this.#lanes.length < LANES_MOST && this.#next < this.#tasks.length) {
+        // The first answer of a helper that starts is late for other reasons.
+        questions += 1;
+        if (distant && !deep && questions > 2 && this.#lanes.length < LANES_MOST && this.#next < this.#tasks.length) {
           this.#pool.grow();
           this.#lanes.push(this.#lane());
         }
