@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { isAbsolute, resolve } from 'node:path';
 import { createGuard } from '../assess/gather-guard.ts';
 import { isTidemarkError, messageOf, TidemarkError } from '../core/errors.ts';
 import { shortenLists } from '../core/json-strings.ts';
@@ -25,6 +25,8 @@ import { VERSION } from './version.ts';
 
 const FOLDER_IN_TARBALL = 'tidemark-evidence';
 const REPORT = 'report.json';
+
+const STATED_BYTES_MOST = 256 * 1024;
 
 export interface EvidenceOptions {
   readonly dataset: string | null;
@@ -193,13 +195,32 @@ function withoutLogLines(report: Report): Report {
   return { ...report, findings };
 }
 
+/**
+ * The dataset that damaged settings name all the same: good enough to tell its text from a log's, and nothing else is done with it. Without
+ * it nobody could say which words of a log are somebody's prompt.
+ */
+async function statedDataset(host: Host, root: string): Promise<string | undefined> {
+  try {
+    const bytes = await host.files.readSmall(`${root}/.tidemark/settings.json`, STATED_BYTES_MOST);
+    const stated: unknown = bytes === null ? null : JSON.parse(Buffer.from(bytes).toString('utf8'));
+    if (typeof stated !== 'object' || stated === null || !('dataset' in stated)) return undefined;
+    const { dataset } = stated;
+    if (typeof dataset !== 'object' || dataset === null || !('path' in dataset)) return undefined;
+    return typeof dataset.path === 'string' && isAbsolute(dataset.path) ? dataset.path : undefined;
+  } catch {
+    // Not readable or no JSON: then the manifest says that nothing was compared.
+    return undefined;
+  }
+}
+
 /** The folder, where the tarball goes by default, and what the run's settings name. */
 async function pathsInPlay(host: Host, root: string, options: EvidenceOptions): Promise<PathsInPlay> {
   const settings = await openLedger(host, root, { parseSettings }).then(
     (ledger) => ledger?.settings ?? null,
     () => null,
   );
-  const dataset = options.dataset === null ? settings?.dataset.path : resolve(options.cwd, options.dataset);
+  const dataset =
+    options.dataset === null ? (settings?.dataset.path ?? (await statedDataset(host, root))) : resolve(options.cwd, options.dataset);
   const model = options.model === null ? settings?.target.model : resolve(options.cwd, options.model);
   return {
     folder: root,

@@ -122,7 +122,12 @@ describe('a run whose log and settings hold secrets', () => {
   beforeAll(async () => {
     folder = copyOfRun('crashed');
     rmSync(join(folder, 'rows_4-8/data_5.ckpt'));
-    const settings = JSON.parse(readFileSync(join(folder, '.tidemark/settings.json'), 'utf8')) as { engine: { urls: string[] } };
+    const settings = JSON.parse(readFileSync(join(folder, '.tidemark/settings.json'), 'utf8')) as {
+      engine: { urls: string[] };
+      check?: string;
+    };
+    // As somebody does who edits it by hand.
+    delete settings.check;
     settings.engine.urls = ['http://carol:hunter2-in-url@gpu-planted-17.corp.example.org:8000'];
     writeFileSync(join(folder, '.tidemark/settings.json'), JSON.stringify(settings));
     writeFileSync(join(folder, 'notes for carol@planted.example.org\nline two \u001b[31m.txt'), 'Yesterday my planted dog');
@@ -232,6 +237,17 @@ describe('a run whose log and settings hold secrets', () => {
 
   it('touches nothing in the folder', async () => {
     expect(await snapshot(folder)).toEqual(before);
+  });
+
+  it('knows the rows also where the settings that name them are damaged', async () => {
+    const damaged = copyOfRun('damaged-settings');
+    const path = join(damaged, '.tidemark/settings.json');
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/"check": ?"[0-9a-f]{8}"/, '"check": "00000000"'));
+    const log = join(place, 'short.log');
+    writeFileSync(log, `ERROR 03-14 02:12:01 row 6 failed: ${said}\n`);
+    const into = join(place, 'damaged.tar.gz');
+    expect((await tidemark(['evidence', damaged, '--log', log, '--output', into])).code).toBe(0);
+    expect((await unpack(into)).everything).not.toContain(said.slice(0, 60));
   });
 });
 
