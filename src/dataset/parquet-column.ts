@@ -16,8 +16,10 @@ const PAGE_BYTES_MOST = 256 * 1024 * 1024;
 const PAGE_VALUES_MOST = 16 * 1024 * 1024;
 /** A page without a stated size may fill all but one byte of its last block. */
 const ZSTD_BLOCK_BYTES = 128 * 1024;
-/** Values of the rows that are held at once: 64 rows of half a million ids. Parts of conversations cost far more each. */
-const HELD_VALUES_MOST = { whole: 32 * 1024 * 1024, nested: 500_000 };
+/** More than any context has: ids, or parts of a conversation, which cost far more each. */
+const ROW_VALUES_MOST = { whole: 8 * 1024 * 1024, nested: 500_000 };
+/** Rows are put together until they have so many values, and one more row in any case. */
+const READY_VALUES = { whole: 2 * 1024 * 1024, nested: 100_000 };
 const NO_LEVELS = new Uint8Array(0);
 const READ_BYTES = 1024 * 1024;
 const HEADER_BYTES_MOST = 16 * 1024 * 1024;
@@ -52,9 +54,8 @@ export class ColumnReader {
   #page: OpenPage | null = null;
   /** Rows, nested as the schema nests them; the last may go on. */
   #rows: unknown[] = [];
-  /** Values in them, about. */
-  #held = 0;
-
+  /** How many values each of them has, about. */
+  #weights: number[] = [];
   /** @param path the schema from its root to the leaf */
   constructor(file: RandomAccess, column: ColumnMetaData, path: SchemaTree[]) {
     this.#file = file;
@@ -75,14 +76,24 @@ export class ColumnReader {
     return this.#shape !== null;
   }
 
-  /** The next `count` rows. */
-  async take(count: number): Promise<unknown[]> {
+  /** Makes the next rows ready to be taken: `count` of them, or fewer, and at least one, where they are long. */
+  async ready(count: number): Promise<number> {
+    const kind = this.#shape === null ? 'nested' : 'whole';
+    let held = this.#weights.reduce((sum, weight) => sum + weight, 0);
     while (this.#rows.length <= count && (this.#page !== null || this.#at < this.#end)) {
+      if (this.#rows.length > 1 && held >= READY_VALUES[kind]) return this.#rows.length - 1;
       if (this.#page === null) await this.#readPage();
-      else this.#assemble(this.#page, count + 1 - this.#rows.length);
+      else held += this.#assemble(this.#page, count + 1 - this.#rows.length, READY_VALUES[kind] - held);
+      if ((this.#weights.at(-1) ?? 0) > ROW_VALUES_MOST[kind])
+        throw new Error(`a row of ${this.#name} has more than ${ROW_VALUES_MOST[kind]} values`);
     }
-    if (this.#rows.length < count) throw new Error(`${this.#name} ends ${count - this.#rows.length} rows early`);
-    this.#held = 0;
+    if (this.#rows.length === 0) throw new Error(`${this.#name} ends ${count} rows early`);
+    return Math.min(count, this.#rows.length);
+  }
+
+  /** The next `count` rows, which `ready` said are there. */
+  take(count: number): unknown[] {
+    this.#weights.splice(0, count);
     return this.#rows.splice(0, count);
   }
 
@@ -153,32 +164,46 @@ export class ColumnReader {
     this.#page = { count, repetition, definition, values, at: 0, next: 0 };
   }
 
-  /** Puts together the page's next rows, at most `most` that begin in it: a page can hold millions in a few bytes. */
-  #assemble(page: OpenPage, most: number): void {
+  /**
+   * Puts together the page's next rows: a page can hold millions in a few bytes. At most `most` that begin in it, and no more once they
+   * have `enough` values; a row is never looked at beyond what it may have. Gives the number of values.
+   */
+  #assemble(page: OpenPage, most: number, enough: number): number {
     const { count, at, next } = page;
+    const longest = this.#shape === null ? ROW_VALUES_MOST.nested : ROW_VALUES_MOST.whole;
     let end = at;
     for (let begun = 0; end < count; end += 1) {
-      if ((page.repetition[end] ?? 0) === 0) begun += 1;
-      if (begun > most) break;
+      if ((page.repetition[end] ?? 0) !== 0) {
+        const weight = (this.#weights.at(-1) ?? 0) + 1;
+        this.#weights[this.#weights.length - 1] = weight;
+        if (weight > longest) return end - at;
+        continue;
+      }
+      if (begun === most || (begun > 0 && end - at >= enough)) break;
+      begun += 1;
+      this.#weights.push(1);
     }
-    const repetition = page.repetition.subarray(at, end);
     const definition = page.definition.subarray(at, end);
     const present = definition.length > 0 ? counted(definition, this.#definitionMost) : end - at;
-    this.#held += end - at;
-    if (this.#held > (this.#shape === null ? HELD_VALUES_MOST.nested : HELD_VALUES_MOST.whole))
-      throw new Error(`rows of ${this.#name} have more than ${this.#held} values together`);
     page.at = end;
     page.next = next + present;
     if (end === count) this.#page = null;
-    const values = page.values.slice(next, next + present);
+    const { repetition, values } = page;
     if (this.#shape !== null) {
-      appendLists(this.#rows, this.#shape, { repetition, definition, values });
-      return;
+      appendLists(this.#rows, this.#shape, { repetition: repetition.subarray(at, end), definition, values, from: next });
+      return end - at;
     }
     const levels = present === end - at ? [] : Array.from(definition);
-    const rows = assembleLists(this.#rows, levels, Array.from(repetition), values, this.#path);
+    const rows = assembleLists(
+      this.#rows,
+      levels,
+      Array.from(repetition.subarray(at, end)),
+      values.slice(next, next + present),
+      this.#path,
+    );
     // A required column that is no list comes back as it is.
     if (rows !== this.#rows) for (const row of Array.from(rows as ArrayLike<unknown>)) this.#rows.push(row);
+    return end - at;
   }
 
   async #readHeader(): Promise<PageHeader> {

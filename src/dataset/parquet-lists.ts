@@ -22,16 +22,16 @@ export function listShape(path: readonly SchemaTree[]): ListShape | null {
   return { list: at, entry: at + 1, value: at + 1 + (element.element.repetition_type === 'OPTIONAL' ? 1 : 0) };
 }
 
-/** Appends a page's rows to `rows`, of which the last may go on: five times as fast as putting them together like any nested value. */
+/** Appends a page's rows to `rows`, of which the last may go on; the values begin at `from`: five times as fast as putting them together like any nested value. */
 export function appendLists(
   rows: unknown[],
   shape: ListShape,
-  page: { readonly repetition: Uint8Array; readonly definition: Uint8Array; readonly values: Values },
+  page: { readonly repetition: Uint8Array; readonly definition: Uint8Array; readonly values: Values; readonly from: number },
 ): void {
-  const { repetition, definition, values } = page;
+  const { repetition, definition, values, from } = page;
   const last = rows.at(-1);
   let row: unknown[] | null = Array.isArray(last) ? last : null;
-  let next = 0;
+  let next = from;
   for (let at = 0; at < repetition.length; at += 1) {
     const level = definition[at] ?? 0;
     if (repetition[at] === 0) {

@@ -15,8 +15,6 @@ import type { FileRecord, RecordFile, RecordPurpose } from './records.ts';
 /** Everything that a row is made of; other columns are never read. */
 const COLUMNS = ['input_ids', 'loss_mask', 'messages', 'conversations', 'prompt', 'tools', 'id', 'uuid', 'conversation_id'];
 const BATCH_ROWS = 64;
-/** Rows of a million ids come one by one, and not 64 at a time. */
-const BATCH_BYTES = 16 * 1024 * 1024;
 /** Rows kept behind the furthest read. */
 const ROWS_KEPT_BYTES = 32 * 1024 * 1024;
 
@@ -104,17 +102,15 @@ async function* groupBatches(file: ReadableFile, footer: Footer, group: number):
   const end = footer.groupStarts[group + 1] ?? first;
   if (end === first) return;
   const columns = columnsOf(file, footer, group);
-  let heaviest = BATCH_BYTES / BATCH_ROWS;
   for (let start = first, count = 0; start < end; start += count) {
-    count = Math.min(BATCH_ROWS, Math.max(1, Math.floor(BATCH_BYTES / heaviest)), end - start);
-    const found: { readonly name: string; readonly values: ArrayLike<unknown> }[] = [];
-    for (const column of columns) found.push({ name: column.tree.element.name, values: await valuesOf(column, count) });
+    count = Math.min(BATCH_ROWS, end - start);
+    // Long rows come few at a time, and every column gives as many as the one that has the fewest ready.
+    for (const { leaves } of columns) for (const { reader } of leaves) count = Math.min(count, await reader.ready(count));
+    const found = columns.map((column) => ({ name: column.tree.element.name, values: valuesOf(column, count) }));
     const data = Array.from({ length: count }, (_, offset) =>
       Object.fromEntries(found.map(({ name, values }) => [name, values[offset] ?? null])),
     );
-    const weights = data.map(weightOf);
-    heaviest = Math.max(1, ...weights);
-    yield { start, end: start + count, cost: weights.reduce((sum, weight) => sum + weight, 0), data };
+    yield { start, end: start + count, cost: data.reduce((sum, row) => sum + weightOf(row), 0), data };
   }
 }
 
@@ -144,12 +140,12 @@ function columnsOf(file: ReadableFile, { metadata, schema }: Footer, group: numb
     });
 }
 
-/** The next rows of a column, its leaves put together to lists and structures. */
-async function valuesOf({ tree, leaves }: Column, count: number): Promise<ArrayLike<unknown>> {
+/** The next rows of a column, which are ready, its leaves put together to lists and structures. */
+function valuesOf({ tree, leaves }: Column, count: number): ArrayLike<unknown> {
   const [only] = leaves;
   if (leaves.length === 1 && only?.reader.whole === true) return only.reader.take(count);
   const parts = new Map<string, unknown[]>();
-  for (const { path, reader } of leaves) parts.set(path, await reader.take(count));
+  for (const { path, reader } of leaves) parts.set(path, reader.take(count));
   if (tree.children.length > 0) assembleNested(parts, tree, DEFAULT_PARSERS);
   const values = parts.get(tree.element.name);
   if (values === undefined || values.length !== count) throw new Error(`the parts of column ${tree.element.name} do not fit together`);

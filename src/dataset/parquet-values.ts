@@ -47,7 +47,13 @@ export function readCoded(bytes: Uint8Array, count: number, dictionary: Values):
   if (count > 0) readRuns(bytes, 1, bytes.length, width, codes);
   const { length } = dictionary;
   if (!Array.isArray(dictionary)) {
-    const numbers = new Float64Array(count);
+    // In place where they fit: a page may have 16 million.
+    const numbers =
+      dictionary instanceof Float64Array
+        ? new Float64Array(count)
+        : dictionary instanceof Int32Array
+          ? new Int32Array(codes.buffer)
+          : codes;
     for (let index = 0; index < count; index += 1) {
       const code = codes[index] ?? 0;
       if (code >= length) throw new Error(`a page names entry ${code} of a dictionary of ${length}`);

@@ -98,6 +98,22 @@ describe('Parquet', () => {
     }
   });
 
+  it('takes long rows a few at a time, and keeps the columns together', async () => {
+    const lengths = [3, 700_000, 600_000, 2, 900_000, 1, 800_000, 5];
+    const data = lengths.map((length, row) => Array.from({ length }, (_, at) => (row * 1009 + at) % 150_000));
+    const columns = [
+      { name: 'input_ids', data },
+      { name: 'id', data: lengths.map((_, row) => `row-${row}`) },
+    ];
+    const dataset = await openDataset(files, await table(columns, [...ids('INT32'), text('id')], { pageSize: 2_000_000 }), plain);
+    for (const row of [4, 0, 7, 1]) {
+      const read = await dataset.read(row);
+      expect([read.id, read.inputIds.length, read.inputIds.at(-1)]).toEqual([`row-${row}`, lengths[row], data[row]?.at(-1)]);
+      expect(dataset.table.at(row)?.identity).toBe(rowIdentity(Uint32Array.from(data[row] ?? []), read.lossMask).identity);
+    }
+    await dataset.close();
+  });
+
   it('has the fingerprint that the same rows have as JSONL', async () => {
     const rows = Array.from({ length: 500 }, (_, row) => idsOfRow(row));
     const lines = join(folder, 'same.jsonl');

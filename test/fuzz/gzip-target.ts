@@ -1,4 +1,4 @@
-import { deflateRawSync, gzipSync } from 'node:zlib';
+import { deflateRawSync, gunzipSync, gzipSync } from 'node:zlib';
 import { DamageFound } from '../../src/format/damage.ts';
 import { GzipStream } from '../../src/format/gzip-stream.ts';
 import { TorchStream } from '../../src/format/torch-stream.ts';
@@ -46,18 +46,11 @@ export function gzipTarget(torch: readonly Uint8Array[]): FuzzTarget {
       } finally {
         stream?.close();
       }
-      // Bytes 4 to 9 of the header (time, level, system) and its first flag (text) say nothing of the content.
-      const plain = (bytes: Uint8Array): Uint8Array => {
-        const copy = Uint8Array.from(bytes);
-        copy.fill(0, 4, 10);
-        copy[3] = (copy[3] ?? 0) & ~1;
-        return copy;
-      };
-      if (fuzz.sealed)
-        keep(
-          seeds.some((seed) => sameBytes(plain(seed), plain(fuzz.bytes))) || (fuzz.bytes[3] ?? 0) > 1,
-          'a damaged file is said to be sound',
-        );
+      // Headers differ in what says nothing of the content, and deflate has bits that nobody reads: what counts is what comes out.
+      if (fuzz.sealed) {
+        const content = gunzipSync(fuzz.bytes, { maxOutputLength: 16 * MIB });
+        keep(torch.some((seed) => sameBytes(seed, content)) || (fuzz.bytes[3] ?? 0) > 1, 'a damaged file is said to be sound');
+      }
     },
   };
 }

@@ -17,6 +17,8 @@ export interface FuzzInput {
 /** A parser with what it promises. */
 export interface FuzzTarget {
   readonly name: string;
+  /** What one input may leave in memory before garbage is collected, where the parser's stated bound is above the usual. */
+  readonly growthBytesMost?: number;
   make(random: Random): FuzzInput;
   /** @throws Broken, or whatever the parser should not have thrown */
   check(input: FuzzInput): Promise<void>;
