@@ -69,11 +69,22 @@ interface ReadingHost extends Host {
 
 /** Nothing of a folder that may hang is touched by this process itself: then nothing can keep it from ending. */
 async function withReaders<T>(host: Host, work: (reading: ReadingHost) => Promise<T>): Promise<T> {
-  const readers = startReaders(host);
+  const readers = await answering(startReaders(host));
   try {
     return await work({ ...host, readers, direct: host, files: readers === null ? host.files : { ...host.files, ...readers.files } });
   } finally {
     await readers?.stop();
+  }
+}
+
+/** A machine that is short of processes or memory may start none of them: then this process reads itself, as it can. */
+async function answering(readers: Readers | null): Promise<Readers | null> {
+  try {
+    await readers?.files.realPath('/');
+    return readers;
+  } catch {
+    await readers?.stop();
+    return null;
   }
 }
 
