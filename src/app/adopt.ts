@@ -13,10 +13,11 @@ import { createRun, matchRun } from '../ledger/write.ts';
 import { detectLayout } from '../store/detect.ts';
 import { parseLayoutOption } from '../store/layout-option.ts';
 import { assessAt } from './assessment.ts';
+import type { CacheOptions } from './cache-store.ts';
 import { type ConfigOverrides, loadConfig, resolveLayers } from './config.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
 import { adoptUnrecorded } from './repair.ts';
-import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
+import { rowIndexStore } from './row-index.ts';
 import { identityOf, openInputs, type RunInputs } from './run-inputs.ts';
 import { type TreeForm, treeFormOf } from './tree-form.ts';
 import { layoutForTree, type PlacedTree, placeTree } from './tree-layout.ts';
@@ -43,7 +44,7 @@ export interface AdoptOptions {
   readonly lastState: 'pre-norm' | 'post-norm' | null;
   /** False only says what was inferred and what would be done. */
   readonly confirmed: boolean;
-  readonly cache: RowIndexOptions['cache'];
+  readonly cache: CacheOptions['cache'];
   readonly cwd: string;
   readonly signal: AbortSignal;
   onInferred(inferred: Inferred, sound: number): void;

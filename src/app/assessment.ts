@@ -21,11 +21,12 @@ import { parseLayoutOption } from '../store/layout-option.ts';
 import { placeFiles } from '../store/place.ts';
 import { createStoreReader } from '../store/reader.ts';
 import type { Layout } from '../store/store.ts';
+import type { CacheOptions } from './cache-store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings } from './config-settings.ts';
 import { openProofs } from './proofs.ts';
 import { type Readers, startReaders } from './readers.ts';
-import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
+import { rowIndexStore } from './row-index.ts';
 import { encoderIfAny } from './run-inputs.ts';
 import { openRunLayout } from './run-layout.ts';
 import { throttled } from './throttled.ts';
@@ -45,7 +46,7 @@ export interface AssessmentOptions {
   /** Samples a second that the operator expects. */
   readonly rate?: number | null;
   /** `off`: dataset and files are read anew, and nothing of that is kept. Default `use`. */
-  readonly cache?: RowIndexOptions['cache'] | undefined;
+  readonly cache?: CacheOptions['cache'] | undefined;
   /** Read every file to `level` since the scrub began, which goes on with one that was stopped. Default: what was ever proved and did not change counts. */
   readonly scrub?: boolean;
   /** Bytes a second that files are read at, at most. Default null: as fast as they come. */

@@ -17,9 +17,10 @@ import { createStore } from '../store/local-store.ts';
 import { sampleBytes } from '../store/size.ts';
 import type { Layout } from '../store/store.ts';
 import { assessRun } from './assessment.ts';
+import type { CacheOptions } from './cache-store.ts';
 import { captureOwner } from './capture-owner.ts';
 import { parseSettings, settingsDocument } from './config-settings.ts';
-import { type RowIndexOptions, rowIndexStore } from './row-index.ts';
+import { rowIndexStore } from './row-index.ts';
 import { prepareFolder, refuseOverlap } from './run-folder.ts';
 import { openInputs, type RunInputs } from './run-inputs.ts';
 import { openRunLayout } from './run-layout.ts';
@@ -36,7 +37,7 @@ export interface ExtractionOptions {
   readonly takeOver: boolean;
   /** Rows that failed for good are tried again. */
   readonly retryFailed: boolean;
-  readonly cache?: RowIndexOptions['cache'];
+  readonly cache?: CacheOptions['cache'];
   readonly signals: StopSignals;
   onPhase(phase: ExtractionPhase): void;
   onEvent(event: ExtractEvent): void;

@@ -34,7 +34,7 @@ export class HelperPool implements HelperLender {
 
   async lend<T>(work: (helper: Helper) => Promise<T>, use?: Helper): Promise<T> {
     const slot = use === undefined ? await this.#idle() : this.#slotOf(use);
-    slot.queued += 1;
+    if (use !== undefined) slot.queued += 1;
     const before = slot.tail;
     const { promise, resolve } = withResolver();
     slot.tail = promise;
@@ -67,12 +67,17 @@ export class HelperPool implements HelperLender {
     waiting.abort();
   }
 
+  /** One that nobody has, and that is the caller's from now on. */
   async #idle(): Promise<Slot> {
     for (;;) {
       this.#stopped.signal.throwIfAborted();
       for (const slot of this.#slots) {
         if (!slot.helper.alive) this.#slots.delete(slot);
-        else if (slot.queued === 0) return slot;
+        else if (slot.queued === 0) {
+          // Taken in the same breath: who asks next must not wait behind this one, least of all where it hangs.
+          slot.queued += 1;
+          return slot;
+        }
       }
       if (this.#slots.size === 0) this.grow();
       else if (!(await this.#freed())) this.grow();

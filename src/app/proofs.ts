@@ -6,7 +6,7 @@ import { type Level, levelAtLeast } from '../core/verdict.ts';
 import { keepInCache } from '../dataset/cache-folder.ts';
 import type { Host } from '../host/host.ts';
 import type { Layout } from '../store/store.ts';
-import { rowIndexStore } from './row-index.ts';
+import { cacheStore } from './cache-store.ts';
 import { VERSION } from './version.ts';
 
 /** A file changed twice within the grain of its times looks unchanged; what is older than this cannot be in that state. */
@@ -28,19 +28,16 @@ export interface Proofs {
   remembering(prober: Prober): Prober;
   /** Files that were not read again, and when the first of them had been. */
   readonly reused: { readonly files: number; readonly sinceMs: number };
-  /** When the scrub began that was gone on with; null for one that began now. */
-  readonly continuedMs: number | null;
   /** @param finished whether the scrub came to its end: the next one begins anew */
   keep(finished: boolean): Promise<void>;
 }
 
 /** null where nothing may be remembered: no cache folder, or nothing that tells one boot from the next. */
 export async function openProofs(host: Host, folder: string, layout: Layout, options: ProofOptions): Promise<Proofs | null> {
-  const cache = rowIndexStore(host, { outside: folder, cache: options.cache });
+  const place = cacheStore(host, 'proofs', { outside: folder, cache: options.cache });
   const { bootId } = await host.machine.facts();
   const real = await host.files.realPath(folder);
-  if (cache === null || !bootId.known || real === null) return null;
-  const place = { ...cache, folder: `${cache.folder.slice(0, cache.folder.lastIndexOf('/'))}/proofs` };
+  if (place === null || !bootId.known || real === null) return null;
   const origin: ProofOrigin = {
     folder: real,
     layout: layout.name,
@@ -68,7 +65,6 @@ async function load(host: Host, path: string, origin: ProofOrigin): Promise<Proo
 
 class FolderProofs implements Proofs {
   readonly reused = { files: 0, sinceMs: Number.POSITIVE_INFINITY };
-  readonly continuedMs: number | null;
   readonly #host: Host;
   readonly #table: ProofTable;
   readonly #write: (bytes: Uint8Array) => Promise<void>;
@@ -83,7 +79,6 @@ class FolderProofs implements Proofs {
     this.#keptMs = host.clock.monotonicMs();
     const { scrub } = table;
     const goesOn = options.scrub !== undefined && scrub !== null && levelAtLeast(scrub.level, options.scrub);
-    this.continuedMs = goesOn ? scrub.beganMs : null;
     if (options.scrub !== undefined && !goesOn) table.scrub = { level: options.scrub, beganMs: host.clock.now() };
     this.#sinceMs = options.scrub === undefined ? 0 : (table.scrub?.beganMs ?? 0);
   }

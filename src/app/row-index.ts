@@ -1,34 +1,10 @@
-import { isAbsolute, join, relative } from 'node:path';
 import type { RowIndexStore } from '../dataset/row-index.ts';
 import type { Host } from '../host/host.ts';
+import { type CacheOptions, cacheStore } from './cache-store.ts';
 import { VERSION } from './version.ts';
 
-export interface RowIndexOptions {
-  /** `off` scans the dataset at each start, and keeps nothing. Default `use`. */
-  readonly cache?: 'use' | 'off' | undefined;
-  /** A folder in which nothing may be written: that of the files being assessed. */
-  readonly outside?: string;
-  /** Default: this process's. */
-  readonly environment?: Readonly<Record<string, string | undefined>>;
-}
-
-/** Where row indexes are kept: in the user's cache folder, never beside a dataset. Null when there is none. */
-export function rowIndexStore(host: Pick<Host, 'files' | 'clock' | 'randomBytes'>, options: RowIndexOptions = {}): RowIndexStore | null {
-  const folder = cacheFolder(options.environment ?? process.env);
-  if (options.cache === 'off' || folder === null) return null;
-  if (options.outside !== undefined && !relative(options.outside, folder).startsWith('..')) return null;
-  return {
-    files: host.files,
-    folder: join(folder, 'rows'),
-    version: VERSION,
-    now: () => host.clock.now(),
-    randomBytes: (length) => host.randomBytes(length),
-  };
-}
-
-/** By the XDG base directory specification: a relative path counts as none. */
-export function cacheFolder(environment: Readonly<Record<string, string | undefined>>): string | null {
-  const { XDG_CACHE_HOME: cache, HOME: home } = environment;
-  if (cache !== undefined && isAbsolute(cache)) return join(cache, 'tidemark');
-  return home !== undefined && isAbsolute(home) ? join(home, '.cache', 'tidemark') : null;
+/** Where row indexes are kept. Null when nothing may be: the dataset is scanned at each start then. */
+export function rowIndexStore(host: Pick<Host, 'files' | 'clock' | 'randomBytes'>, options: CacheOptions = {}): RowIndexStore | null {
+  const store = cacheStore(host, 'rows', options);
+  return store === null ? null : { ...store, version: VERSION };
 }

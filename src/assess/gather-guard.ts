@@ -100,6 +100,16 @@ export function refusalOf(error: unknown): Refusal | null {
   }
 }
 
+/** What `ask` says within the limit; null also where the machine refuses or does not answer: for a look that may fail and then tells nothing. */
+export async function askedOrNull<T>(guard: Guard, what: string, limitMs: number, ask: () => Promise<T | null>): Promise<T | null> {
+  try {
+    return await guard.run(what, limitMs, ask);
+  } catch (error) {
+    if (refusalOf(error) === null) throw error;
+    return null;
+  }
+}
+
 /** Runs `work` over `items`, at most `width` at a time. The first rejection ends it: running ones finish, no new one starts. */
 export async function pooled<T>(items: Iterable<T>, width: number, work: (item: T) => Promise<void>): Promise<void> {
   const iterator = items[Symbol.iterator]();

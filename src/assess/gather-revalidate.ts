@@ -1,7 +1,7 @@
 import type { FileReader } from '../host/host.ts';
 import type { Layout } from '../store/store.ts';
 import { unpackFacts } from './facts.ts';
-import { type Guard, pooled, refusalOf } from './gather-guard.ts';
+import { askedOrNull, type Guard, pooled } from './gather-guard.ts';
 import type { AskedAgain } from './gathered.ts';
 import type { RowColumns } from './row-columns.ts';
 
@@ -35,7 +35,9 @@ export async function revalidate(options: RevalidateOptions): Promise<AskedAgain
   const suspects = new Set<number>();
   for (const path of folders.slice(0, FOLDERS_MOST)) {
     signal?.throwIfAborted();
-    for (const { name } of (await tried(guard, LIST_LIMIT_MS, () => files.list(path === '' ? folder : `${folder}/${path}`))) ?? []) {
+    for (const { name } of (await askedOrNull(guard, 'asking again', LIST_LIMIT_MS, () =>
+      files.list(path === '' ? folder : `${folder}/${path}`),
+    )) ?? []) {
       const parsed = layout.parse(path, name);
       if (parsed.kind === 'sample' && parsed.inPlace && parsed.index < columns.rows && present[parsed.index] === 0)
         suspects.add(parsed.index);
@@ -48,7 +50,7 @@ export async function revalidate(options: RevalidateOptions): Promise<AskedAgain
   // A name is looked at through the cache; a file that was opened just now is not.
   await pooled(rows, width, async (row) => {
     signal?.throwIfAborted();
-    const opened = await tried(guard, OPEN_LIMIT_MS, () => files.open(`${folder}/${layout.pathOf(row)}`));
+    const opened = await askedOrNull(guard, 'asking again', OPEN_LIMIT_MS, () => files.open(`${folder}/${layout.pathOf(row)}`));
     await opened?.close();
   });
   await options.readAgain(rows);
@@ -95,14 +97,4 @@ function foldersWithGaps({ layout, columns, present }: RevalidateOptions): strin
     row = to;
   }
   return folders;
-}
-
-/** What is refused the second time was not shown the first time either. */
-async function tried<T>(guard: Guard, limitMs: number, ask: () => Promise<T | null>): Promise<T | null> {
-  try {
-    return await guard.run('asking again', limitMs, ask);
-  } catch (error) {
-    if (refusalOf(error) === null) throw error;
-    return null;
-  }
 }

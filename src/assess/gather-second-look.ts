@@ -1,7 +1,7 @@
 import type { Clock, FileReader } from '../host/host.ts';
 import type { Layout, ParsedName } from '../store/store.ts';
 import { kindOfForeign } from './extras.ts';
-import { type Guard, pooled, refusalOf } from './gather-guard.ts';
+import { askedOrNull, type Guard, pooled } from './gather-guard.ts';
 import type { Names } from './gather-names.ts';
 import type { SecondLook } from './gathered.ts';
 import type { RowColumns } from './row-columns.ts';
@@ -39,7 +39,7 @@ export async function lookAgain(options: SecondLookOptions): Promise<SecondLook>
   const newest = newestOf(columns);
   const grown: number[] = [];
   await pooled(newest, options.width, async (row) => {
-    const stat = await tried(guard, () => statOf(files, `${folder}/${layout.pathOf(row)}`));
+    const stat = await askedOrNull(guard, 'looking again', LIMIT_MS, () => statOf(files, `${folder}/${layout.pathOf(row)}`));
     if (stat !== null && (stat.bytes !== columns.bytes[row] || stat.modifiedMs !== columns.modifiedMs[row])) grown.push(row);
   });
   const added = new Set<number>();
@@ -47,7 +47,8 @@ export async function lookAgain(options: SecondLookOptions): Promise<SecondLook>
   const { names } = options;
   const known = new Set([...names.foreign, ...names.misplaced, ...names.otherNames].map(({ path }) => path));
   for (const path of foldersOf(options, newest)) {
-    const entries = (await tried(guard, () => files.list(path === '' ? folder : `${folder}/${path}`))) ?? [];
+    const entries =
+      (await askedOrNull(guard, 'looking again', LIMIT_MS, () => files.list(path === '' ? folder : `${folder}/${path}`))) ?? [];
     for (const entry of entries) {
       const full = path === '' ? entry.name : `${path}/${entry.name}`;
       const parsed = layout.parse(path, entry.name);
@@ -57,7 +58,7 @@ export async function lookAgain(options: SecondLookOptions): Promise<SecondLook>
     }
   }
   await pooled([...options.temporaries].slice(0, TEMPORARIES_MOST), options.width, async ([path, bytes]) => {
-    const stat = await tried(guard, () => statOf(files, `${folder}/${path}`));
+    const stat = await askedOrNull(guard, 'looking again', LIMIT_MS, () => statOf(files, `${folder}/${path}`));
     if (stat !== null && stat.bytes !== bytes) others.push(path);
   });
   return {
@@ -99,14 +100,4 @@ async function statOf(files: FileReader, path: string): Promise<{ readonly bytes
   if (file === null) return null;
   await file.close();
   return file.stat;
-}
-
-/** What is refused tells nothing. */
-async function tried<T>(guard: Guard, ask: () => Promise<T | null>): Promise<T | null> {
-  try {
-    return await guard.run('looking again', LIMIT_MS, ask);
-  } catch (error) {
-    if (refusalOf(error) === null) throw error;
-    return null;
-  }
 }

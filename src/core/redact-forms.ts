@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 
 /**
  * The forms in which things that must not leave the machine stand in free text. Each pass takes a text and hands every find to
- * `replace`, which gives the placeholder. They run in the order of `PASSES`: what an earlier one took is not seen by a later one.
+ * `replace`, which gives what stands in its place. They run in the order of `PASSES`: what an earlier one took is not seen by a later one.
  */
 export type Kind = 'secret' | 'user' | 'host' | 'ip' | 'email' | 'mac';
 
@@ -11,8 +11,8 @@ export type Replace = (kind: Kind, value: string, weak?: boolean) => string;
 
 type Pass = (text: string, replace: Replace) => string;
 
-const PLACEHOLDER = /^<(?:secret|user|host|ip|email|mac)-\d+>$/;
-const HOLDS_PLACEHOLDER = /<(?:secret|user|host|ip|email|mac)-\d+>/;
+const STAND_IN = /^<(?:secret|user|host|ip|email|mac)-\d+>$/;
+const HOLDS_STAND_IN = /<(?:secret|user|host|ip|email|mac)-\d+>/;
 
 /** Names of things whose value is a secret, as `HF_TOKEN`, `api_key`, `accessToken`, `x-api-key`; `tokens`, `tokenizer` and `token_ids` are none. */
 const SECRET_NAME =
@@ -29,7 +29,7 @@ export function namesSecret(name: string): boolean {
 
 /** Whether a value under such a name is one: a count, a path to stand in, and nothing at all are not. */
 export function isSecretValue(name: string, value: string): boolean {
-  if (value.trim() === '' || NO_SECRET.test(value.trim()) || PLACEHOLDER.test(value.trim())) return false;
+  if (value.trim() === '' || NO_SECRET.test(value.trim()) || STAND_IN.test(value.trim())) return false;
   // The scheme's name stays before what was replaced.
   if (/authorization$/i.test(name) && /^(?:bearer|basic) /i.test(value)) return false;
   if (/token$/i.test(name) && /^\d{1,7}(?:\.\d+)?$/.test(value)) return false;
@@ -78,7 +78,7 @@ function splitAuthority(rest: string): { userinfo: string | null; behind: string
 
 function redactUserinfo(userinfo: string, replace: Replace): string {
   const colon = userinfo.indexOf(':');
-  const one = (kind: Kind, value: string): string => (value === '' || PLACEHOLDER.test(value) ? value : replace(kind, value));
+  const one = (kind: Kind, value: string): string => (value === '' || STAND_IN.test(value) ? value : replace(kind, value));
   // A single long word is an access token, as in https://hf_…@huggingface.co.
   if (colon < 0) return one(userinfo.length >= 16 ? 'secret' : 'user', userinfo);
   return `${one('user', userinfo.slice(0, colon))}:${one('secret', userinfo.slice(colon + 1))}`;
@@ -93,7 +93,7 @@ function redactHost(host: string, replace: Replace): string {
 
 /** Whether a word may be the name of a machine that is not this very one and not known to all. */
 export function isNamedHost(word: string): boolean {
-  return word !== '' && !OWN_HOST.test(word) && !PUBLIC_HOST.test(word) && !/^[\d.]+$/.test(word) && !HOLDS_PLACEHOLDER.test(word);
+  return word !== '' && !OWN_HOST.test(word) && !PUBLIC_HOST.test(word) && !/^[\d.]+$/.test(word) && !HOLDS_STAND_IN.test(word);
 }
 
 const TOKENS: readonly RegExp[] = [

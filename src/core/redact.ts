@@ -23,12 +23,12 @@ export interface Redactor {
 }
 
 /**
- * Replaces what must not leave the machine by placeholders: the same thing has the same one (`<host-1>`) wherever it stands, as long as
+ * Replaces what must not leave the machine by stand-ins: the same thing has the same one (`<host-1>`) wherever it stands, as long as
  * one redactor is used, and nothing but its memory ties them. A thing that was found once by its form is from then on found everywhere,
  * so go over everything once and throw the result away: what comes first may hold what only later is known to be a secret.
  */
 export function createRedactor(): Redactor {
-  return new PlaceholderRedactor();
+  return new StandInRedactor();
 }
 
 /** Words that a person or machine may be called, and that say nothing: they are replaced where the form shows them, not wherever they stand. */
@@ -39,18 +39,18 @@ const DEPTH_MOST = 64;
 /** So many different things are looked for everywhere; beyond it only their forms find them. */
 const SOUGHT_MOST = 5000;
 
-class PlaceholderRedactor implements Redactor {
-  readonly #placeholders = new Map<string, string>();
+class StandInRedactor implements Redactor {
+  readonly #standIns = new Map<string, string>();
   readonly #distinct = new Map<Kind, number>();
   /** Values that are looked for everywhere, with what stands for them. */
-  readonly #sought = new Map<string, { readonly kind: Kind; readonly placeholder: string }>();
+  readonly #sought = new Map<string, { readonly kind: Kind; readonly standIn: string }>();
   #search: RegExp | null = null;
   #counts: Partial<Record<Kind | 'text', number>> = {};
 
   text(text: string): string {
     const replace: Replace = (kind, value, weak = false) => {
       this.#count(kind, 1);
-      return this.#placeholder(kind, value, !weak || /[\d.-]/.test(value));
+      return this.#standIn(kind, value, !weak || /[\d.-]/.test(value));
     };
     // What was said goes last: a secret in the middle of it is known from then on.
     const speech = cutSpeech(PASSES.reduce((left, pass) => pass(left, replace), this.#replaceKnown(text)));
@@ -63,7 +63,7 @@ class PlaceholderRedactor implements Redactor {
   }
 
   know(kind: Kind, value: string): void {
-    if (value !== '') this.#placeholder(kind, value, true);
+    if (value !== '') this.#standIn(kind, value, true);
   }
 
   takeCounts(): RedactionCounts {
@@ -107,7 +107,7 @@ class PlaceholderRedactor implements Redactor {
     if (kind === 'host' && !/^[A-Za-z0-9][\w.-]*$/.test(text)) return this.text(text);
     if (kind === 'user' && !/^[\w.@-]+$/.test(text)) return this.text(text);
     this.#count(kind, 1);
-    return this.#placeholder(kind, text, true);
+    return this.#standIn(kind, text, true);
   }
 
   #replaceKnown(text: string): string {
@@ -117,29 +117,29 @@ class PlaceholderRedactor implements Redactor {
       const known = this.#sought.get(found) ?? this.#sought.get(found.toLowerCase());
       if (known === undefined) return found;
       this.#count(known.kind, 1);
-      return known.placeholder;
+      return known.standIn;
     });
   }
 
-  #placeholder(kind: Kind, value: string, everywhere: boolean): string {
+  #standIn(kind: Kind, value: string, everywhere: boolean): string {
     const id = `${kind}\0${kind === 'secret' || kind === 'user' ? value : value.toLowerCase()}`;
-    let placeholder = this.#placeholders.get(id);
-    if (placeholder === undefined) {
+    let standIn = this.#standIns.get(id);
+    if (standIn === undefined) {
       const number = (this.#distinct.get(kind) ?? 0) + 1;
       this.#distinct.set(kind, number);
-      placeholder = `<${kind}-${number}>`;
-      this.#placeholders.set(id, placeholder);
+      standIn = `<${kind}-${number}>`;
+      this.#standIns.set(id, standIn);
     }
-    if (everywhere) for (const form of formsOf(kind, value)) this.#seek(kind, form, placeholder);
-    return placeholder;
+    if (everywhere) for (const form of formsOf(kind, value)) this.#seek(kind, form, standIn);
+    return standIn;
   }
 
-  #seek(kind: Kind, form: string, placeholder: string): void {
+  #seek(kind: Kind, form: string, standIn: string): void {
     const key = kind === 'secret' || kind === 'user' ? form : form.toLowerCase();
     if (form.length < SOUGHT_LEAST[kind] || GENERIC.test(form) || this.#sought.has(key) || this.#sought.size >= SOUGHT_MOST) return;
     // Four letters may be a word; with a digit or a mark among them they are none.
     if (kind === 'secret' && form.length < 6 && !/[^A-Za-z]/.test(form)) return;
-    this.#sought.set(key, { kind, placeholder });
+    this.#sought.set(key, { kind, standIn });
     this.#search = null;
   }
 

@@ -1,5 +1,5 @@
 import { assert } from '../core/assert.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { isTidemarkError, TidemarkError } from '../core/errors.ts';
 import { shellLine } from '../core/shell-line.ts';
 import type { DirectoryEntry, FileReader, FileStat, Helper, ReadableFile } from './host.ts';
 
@@ -64,21 +64,31 @@ export function filesThroughHelpers(lender: HelperLender, silentMs: number): Fil
   const refuseSilent = (path: string): void => {
     for (let at = path; silent.size > 0 && at.length > 1; at = at.slice(0, at.lastIndexOf('/'))) if (silent.has(at)) throw silent.get(at);
   };
-  const ask = <T>(call: FileCall, use?: Helper): Promise<{ readonly value: T; readonly helper: Helper }> =>
+  const askOnce = <T>(call: FileCall, use: Helper | undefined): Promise<Asked<T>> =>
     lender.lend(async (helper) => {
-      if ('path' in call) refuseSilent(call.path);
       let value: unknown = null;
       const onWord = (word: unknown): void => {
         value = word;
       };
-      await helper.ask(call, { silentMs, onWord }).catch((error: unknown) => {
-        if (!('path' in call)) throw error;
-        const told = named(error, call.path, silentMs);
-        if (told !== error) silent.set(call.path, told);
+      try {
+        await helper.ask(call, { silentMs, onWord });
+        return { value: value as T, helper, ended: null };
+      } catch (error) {
+        if (isTidemarkError(error, 'storage-failed') && !helper.alive) return { value: null, helper, ended: error };
+        if (!('path' in call) || !isTidemarkError(error, 'storage-silent')) throw error;
+        const told = namedSilence(call.path, silentMs);
+        silent.set(call.path, told);
         throw told;
-      });
-      return { value: value as T, helper };
+      }
     }, use);
+  const ask = async <T>(call: FileCall, use?: Helper): Promise<{ readonly value: T; readonly helper: Helper }> => {
+    if ('path' in call) refuseSilent(call.path);
+    let asked = await askOnce<T>(call, use);
+    // Killed for memory, perhaps: the next one has the answer. A handle went with the one that gave it out.
+    if (asked.ended !== null && use === undefined) asked = await askOnce<T>(call, use);
+    if (asked.ended !== null) throw asked.ended;
+    return asked;
+  };
   return {
     list: async (path) => (await ask<readonly DirectoryEntry[] | null>({ call: 'list', path })).value,
     stat: async (path) => (await ask<FileStat | null>({ call: 'stat', path })).value,
@@ -114,9 +124,12 @@ export function filesThroughHelpers(lender: HelperLender, silentMs: number): Fil
   };
 }
 
+type Asked<T> =
+  | { readonly value: T; readonly helper: Helper; readonly ended: null }
+  | { readonly value: null; readonly helper: Helper; readonly ended: TidemarkError };
+
 /** The helper does not know at which name it hangs; we do. */
-function named(error: unknown, path: string, silentMs: number): unknown {
-  if (!(error instanceof TidemarkError) || error.code !== 'storage-silent') return error;
+function namedSilence(path: string, silentMs: number): TidemarkError {
   return new TidemarkError('storage-silent', `${path} was not answered for in ${silentMs / 1000} s: its mount may be dead`, {
     where: path,
     hint: shellLine(['findmnt', '-T', path]),

@@ -39,12 +39,14 @@ class LocalHelper implements Helper {
       execArgv: HELPER_FLAGS,
     });
     this.#child.on('message', (message) => this.#hear(message as HelperSays));
-    this.#child.on('error', () => this.#end());
     this.#ended = new Promise((resolve) => {
-      this.#child.on('exit', () => {
+      const onEnd = (): void => {
         this.#end();
         resolve();
-      });
+      };
+      // One that cannot even be started has an error and no exit.
+      this.#child.on('error', onEnd);
+      this.#child.on('exit', onEnd);
     });
     this.#watch = setInterval(() => this.#look(), TICK_MS);
     // Idle helpers do not keep the command alive.

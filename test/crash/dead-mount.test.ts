@@ -129,6 +129,28 @@ describe.skipIf(!existsSync('/dev/fuse'))('a mount that does not answer', () => 
   });
 });
 
+describe.skipIf(!existsSync('/dev/fuse'))('calls that are made at the same time', () => {
+  it('do not fail because others hang', async () => {
+    const made = await scene();
+    const { mount, folder } = await onMount(made);
+    cleanups.push(() => mount.remove());
+    const readers = startReaders(createLocalHost(READERS), 1000);
+    if (readers === null) throw new Error('this host has helper processes');
+    cleanups.push(() => readers.stop());
+    const names = (await readdir(folder)).slice(0, 6);
+    mount.die();
+    const healthy = (await readdir(join(made.folder, `rows_0-${GROUP}`))).map((name) => join(made.folder, `rows_0-${GROUP}`, name));
+    const [dead, alive] = await Promise.all([
+      Promise.allSettled(names.map((name) => readers.files.stat(join(folder, name)))),
+      Promise.allSettled(healthy.map((path) => readers.files.stat(path))),
+    ]);
+    expect(dead.map((one) => (one.status === 'rejected' ? (one.reason as { code?: string }).code : one.status))).toEqual(
+      names.map(() => 'storage-silent'),
+    );
+    expect(alive.filter((one) => one.status === 'rejected' || one.value === null)).toEqual([]);
+  });
+});
+
 describe('a reader process that is killed', () => {
   it('costs no file', async () => {
     const made = await scene();
