@@ -85,7 +85,7 @@ export async function adopt(host: Host, folder: string, options: AdoptOptions): 
     const inferred: Inferred = { layout: made.layout, pattern, codec, form, lastState, names: made.names, layers };
     options.onInferred(inferred, countOf(tree.sound));
     if (!options.confirmed) return { inferred, report: null };
-    refuseUnnamedLayers(inferred);
+    refuseUnnamedLayers(root, inferred);
     const { layersNamed: _, ...plain } = settings;
     const states = { ...plain.states, dtype: form.dtype, lastState: lastState.stored };
     const resolved: Settings = { ...plain, states, layout: made.layout };
@@ -164,12 +164,13 @@ function holdAgainstTarget(root: string, form: TreeForm, inputs: RunInputs, sett
 }
 
 /** Which layers the numbers are of is written nowhere in a file: a guess would fill the tree with other tensors. */
-function refuseUnnamedLayers({ layers }: Inferred): void {
+function refuseUnnamedLayers(root: string, { layers }: Inferred): void {
   if (layers.named) return;
   throw new TidemarkError(
     'decision-needed',
     'which layers the files hold cannot be inferred, and was not named: --layers; nothing was written',
     {
+      where: root,
       hint: `EAGLE-3's usual ones for this target, as boundary numbers: ${shellLine(['--layers', layers.auxiliary.join(',')])}`,
     },
   );

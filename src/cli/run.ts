@@ -1,4 +1,4 @@
-import { Command, CommanderError } from '@commander-js/extra-typings';
+import { Command, CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import type { Host } from '../app/host.ts';
 import { VERSION } from '../app/version.ts';
 import { EXIT, type ExitCode } from '../core/exit.ts';
@@ -18,21 +18,21 @@ Exit codes: 0 complete, 1 failed, 2 wrong usage, 3 incomplete, 4 yours to decide
 `;
 
 /** In the order of the help page. */
-const COMMANDS: Readonly<Record<string, (context: CommandContext) => Promise<Command>>> = {
-  init: async (context) => (await import('./init.ts')).initCommand(context) as unknown as Command,
-  engine: async (context) => (await import('./engine.ts')).engineCommand(context) as unknown as Command,
-  generate: async (context) => (await import('./generate.ts')).generateCommand(context) as unknown as Command,
-  extract: async (context) => (await import('./extract.ts')).extractCommand(context) as unknown as Command,
-  resume: async (context) => (await import('./resume.ts')).resumeCommand(context) as unknown as Command,
-  assess: async (context) => (await import('./assess.ts')).assessCommand(context) as unknown as Command,
-  verify: async (context) => (await import('./verify.ts')).verifyCommand(context) as unknown as Command,
-  plan: async (context) => (await import('./plan.ts')).planCommand(context) as unknown as Command,
-  repair: async (context) => (await import('./repair.ts')).repairCommand(context) as unknown as Command,
-  accept: async (context) => (await import('./accept.ts')).acceptCommand(context) as unknown as Command,
-  adopt: async (context) => (await import('./adopt.ts')).adoptCommand(context) as unknown as Command,
-  inspect: async (context) => (await import('./inspect.ts')).inspectCommand(context) as unknown as Command,
-  evidence: async (context) => (await import('./evidence.ts')).evidenceCommand(context) as unknown as Command,
-  purge: async (context) => (await import('./purge.ts')).purgeCommand(context) as unknown as Command,
+const COMMANDS: Readonly<Record<string, (context: CommandContext) => Promise<CommandUnknownOpts>>> = {
+  init: async (context) => (await import('./init.ts')).initCommand(context),
+  engine: async (context) => (await import('./engine.ts')).engineCommand(context),
+  generate: async (context) => (await import('./generate.ts')).generateCommand(context),
+  extract: async (context) => (await import('./extract.ts')).extractCommand(context),
+  resume: async (context) => (await import('./resume.ts')).resumeCommand(context),
+  assess: async (context) => (await import('./assess.ts')).assessCommand(context),
+  verify: async (context) => (await import('./verify.ts')).verifyCommand(context),
+  plan: async (context) => (await import('./plan.ts')).planCommand(context),
+  repair: async (context) => (await import('./repair.ts')).repairCommand(context),
+  accept: async (context) => (await import('./accept.ts')).acceptCommand(context),
+  adopt: async (context) => (await import('./adopt.ts')).adoptCommand(context),
+  inspect: async (context) => (await import('./inspect.ts')).inspectCommand(context),
+  evidence: async (context) => (await import('./evidence.ts')).evidenceCommand(context),
+  purge: async (context) => (await import('./purge.ts')).purgeCommand(context),
 };
 
 /** The whole command line as a function: arguments in, exit code out. */
@@ -54,8 +54,8 @@ export async function run(argv: readonly string[], host: Host, terminal: Termina
     .showSuggestionAfterError()
     .configureOutput({ writeOut: (text) => terminal.out.write(text), writeErr: (text) => terminal.err.write(text) });
   // What one command needs is not loaded for another: assess alone starts in half the time.
-  const named = argv[0] === undefined || !Object.hasOwn(COMMANDS, argv[0]) ? Object.keys(COMMANDS) : [argv[0]];
-  for (const name of named) program.addCommand((await COMMANDS[name]?.(context)) as Command);
+  const named = argv[0] !== undefined && Object.hasOwn(COMMANDS, argv[0]) ? COMMANDS[argv[0]] : undefined;
+  for (const make of named === undefined ? Object.values(COMMANDS) : [named]) program.addCommand(await make(context));
   program.exitOverride();
   for (const command of program.commands) command.exitOverride();
   const odd = argv.find((word) => word === '' || word.includes('\ufffd'));
