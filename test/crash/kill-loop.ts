@@ -167,7 +167,9 @@ class Campaign {
     }
     if (aimed && withEngine) await this.#killEngine();
     const last = existsSync(trace) ? readTrace(trace) : null;
-    const step = last === null ? null : stepOf(last);
+    // A gate is where the driver was stopped, whatever another lane wrote into the trace at the same moment.
+    const [pathClass = '', op = ''] = place === null ? [last?.class, last?.op] : place.split(':');
+    const step = stepOf({ class: pathClass, op });
     this.#hits.set(step ?? 'elsewhere', (this.#hits.get(step ?? 'elsewhere') ?? 0) + 1);
     this.#options.log(
       `kill ${this.#kills + 1}: ${aimed ? `aimed at ${gate.TIDEMARK_TEST_GATE}` : 'at a random time'}, ${last === null ? 'before the first step' : `${last.phase} ${last.class} ${last.op}`}${withEngine ? ', with the engine' : ''}`,

@@ -1,5 +1,3 @@
-import type { TraceRecord } from '../support/gated-host.ts';
-
 /** The steps of a commit (docs/on-disk.md), each with the places where a kill is aimed at it: a gate without its count. */
 export const COMMIT_STEPS = {
   create: ['sample-temp:create:before', 'sample-temp:create:after'],
@@ -30,8 +28,8 @@ export function gateOf(place: string, nth: number): string {
   return `${pathClass}:${op}:${nth}:${when}`;
 }
 
-/** The commit step that a trace's last record belongs to; null for anything else. */
-export function stepOf(record: TraceRecord): CommitStep | null {
+/** The commit step that a record of a trace, or a gate's place, belongs to; null for anything else. */
+export function stepOf(record: { readonly class: string; readonly op: string }): CommitStep | null {
   const prefix = `${record.class}:${record.op}:`;
   for (const [step, places] of Object.entries(COMMIT_STEPS)) {
     if (places.some((place) => place.startsWith(prefix))) return step as CommitStep;
